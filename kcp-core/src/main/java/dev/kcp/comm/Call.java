@@ -1,0 +1,46 @@
+package dev.kcp.comm;
+
+import dev.kcp.tensor.DType;
+import java.util.Objects;
+
+/**
+ * What a rank believes a collective to be; every rank of the group must believe the same. The communicator adds the
+ * call's number and compares.
+ *
+ * @param kind which collective
+ * @param label the layer or purpose, as users know it, for example {@code layer3.conv forward}
+ * @param channels elements of one row, or 0 where rows mean nothing
+ * @param dtype type of the elements, or null where there are none
+ * @param planDigest digest of the plan that both ends walk, or 0 where there is none
+ */
+public record Call(Kind kind, String label, long channels, DType dtype, long planDigest) {
+    /** Kinds of collectives. */
+    public enum Kind {
+        HALO_FORWARD,
+        HALO_BACKWARD,
+        EXCHANGE,
+        ALL_REDUCE,
+        ALL_GATHER,
+        BARRIER,
+        SPLIT
+    }
+
+    public Call {
+        Objects.requireNonNull(kind, "kind");
+        Objects.requireNonNull(label, "label");
+        if (channels < 0) {
+            throw new IllegalArgumentException("negative channels: channels=" + channels);
+        }
+    }
+
+    /** A call without rows or a plan. */
+    public static Call of(Kind kind, String label) {
+        return new Call(kind, label, 0, null, 0);
+    }
+
+    @Override
+    public String toString() {
+        return kind + " \"" + label + "\" channels=" + channels + " dtype=" + dtype + " plan="
+                + Long.toHexString(planDigest);
+    }
+}

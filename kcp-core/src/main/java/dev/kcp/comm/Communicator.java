@@ -1,0 +1,67 @@
+package dev.kcp.comm;
+
+import java.util.List;
+
+/**
+ * Collectives of a group of ranks. Every rank makes the same calls in the same order; the communicator numbers them and
+ * compares what each rank believes call n to be. Every wait has a deadline. A failure on one rank ends the group: every
+ * waiting rank gets a {@link dev.kcp.KcpException} that names the rank, the call and the reason, and every later call
+ * throws the same. One communicator is used by one thread at a time.
+ */
+public interface Communicator extends AutoCloseable {
+    /** This rank's number in the group, from 0. */
+    int rank();
+
+    /** Ranks in the group. */
+    int size();
+
+    /** Name of the transport: {@code local}, {@code tcp} or {@code nccl}. */
+    String transport();
+
+    /**
+     * Starts a grouped point-to-point exchange: sends are under way when this returns, receives end in
+     * {@link PendingExchange#await()}. A rank with nothing to send or receive calls it all the same. At most one
+     * exchange may be under way; awaiting it comes before the next call.
+     *
+     * @param call what the exchange is, equal on all ranks
+     * @param sends bytes for peers
+     * @param receives room for what peers send
+     * @throws IllegalArgumentException if a segment names this rank or one outside the group
+     */
+    PendingExchange exchange(Call call, List<Segment> sends, List<Segment> receives);
+
+    /**
+     * Sums FP32 elements over all ranks, in place, in rank order: every rank gets the same bits, and the same bits each
+     * time.
+     */
+    void allReduceFloats(String label, long address, long elements);
+
+    /** As {@link #allReduceFloats} for FP64. */
+    void allReduceDoubles(String label, long address, long elements);
+
+    /**
+     * Gathers every rank's bytes, which may differ in length.
+     *
+     * @return one array per rank, in rank order
+     */
+    List<byte[]> allGather(String label, byte[] mine);
+
+    /** Returns once every rank has called it. */
+    void barrier(String label);
+
+    /**
+     * Splits the group: ranks with the same color form a new group, ordered by key, then by rank here. The new
+     * communicator is closed by its caller; it shares this one's connections, so that failures of either end both.
+     */
+    Communicator split(int color, int key);
+
+    /**
+     * Ends the group because of a failure on this rank; peers are told the reason. The first reason wins, later calls
+     * change nothing.
+     */
+    void abort(String reason);
+
+    /** Leaves the group. Closing twice is harmless; it never waits longer than the deadline. */
+    @Override
+    void close();
+}

@@ -1,0 +1,17 @@
+package dev.kcp.comm;
+
+/**
+ * Contiguous bytes that go to, or come from, one peer. Several segments of the same peer in one exchange travel in list
+ * order, and both ends must list the same total.
+ *
+ * @param peer the other rank in the group; never the own rank
+ * @param address first byte, in the memory of the communicator's device
+ * @param bytes length; 0 is allowed and moves nothing
+ */
+public record Segment(int peer, long address, long bytes) {
+    public Segment {
+        if (peer < 0 || bytes < 0) {
+            throw new IllegalArgumentException("not a segment: peer=" + peer + " bytes=" + bytes);
+        }
+    }
+}
