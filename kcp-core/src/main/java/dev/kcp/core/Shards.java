@@ -67,8 +67,7 @@ public final class Shards {
                 long rows = partition.tokens(communicator.rank());
                 sends.add(new Segment(0, local.rows(0, rows).segment().address(), rows * rowBytes));
             }
-            Call call =
-                    new Call(Call.Kind.EXCHANGE, label, local.columns(), local.dtype(), partition.digest());
+            Call call = new Call(Call.Kind.EXCHANGE, label, local.columns(), local.dtype(), partition.digest());
             communicator.exchange(call, sends, receives).await();
             if (communicator.rank() == 0) {
                 put(partition, 0, local, packed);

@@ -19,8 +19,7 @@ class HaloPlanTest {
             for (int u = Math.max(0, t - 3); u < t; u++) {
                 Partition.Place reader = partition.placeOf(t);
                 Partition.Place owner = partition.placeOf(u);
-                boolean sameFragment =
-                        reader.rank() == owner.rank() && reader.fragment() == owner.fragment();
+                boolean sameFragment = reader.rank() == owner.rank() && reader.fragment() == owner.fragment();
                 if (cuSeqlens.documentOf(t) == cuSeqlens.documentOf(u) && !sameFragment) {
                     rows.add(
                             forward
@@ -84,7 +83,8 @@ class HaloPlanTest {
 
     /** Token t to rank {@code assignment / 3^t mod 3}; neighbours of one rank and document form one fragment. */
     private static Partition assigned(CuSeqlens cuSeqlens, int assignment) {
-        List<List<Fragment>> fragments = List.of(new java.util.ArrayList<>(), new java.util.ArrayList<>(), new java.util.ArrayList<>());
+        List<List<Fragment>> fragments =
+                List.of(new java.util.ArrayList<>(), new java.util.ArrayList<>(), new java.util.ArrayList<>());
         int rest = assignment;
         int last = -1;
         for (int t = 0; t < cuSeqlens.tokens(); t++, rest /= 3) {

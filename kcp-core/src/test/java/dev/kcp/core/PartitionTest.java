@@ -65,8 +65,10 @@ class PartitionTest {
         for (int trial = 0; trial < 200; trial++) {
             CuSeqlens cuSeqlens = CuSeqlens.ofLengths(Geometry.lengths(random));
             int ranks = 1 + random.nextInt(6);
-            assertThat(Partition.of(Layout.CONTIGUOUS, cuSeqlens, ranks, 64).isTreeExact()).isTrue();
-            assertThat(Partition.of(Layout.ZIGZAG, cuSeqlens, ranks, 64).isTreeExact()).isTrue();
+            assertThat(Partition.of(Layout.CONTIGUOUS, cuSeqlens, ranks, 64).isTreeExact())
+                    .isTrue();
+            assertThat(Partition.of(Layout.ZIGZAG, cuSeqlens, ranks, 64).isTreeExact())
+                    .isTrue();
         }
     }
 
@@ -79,8 +81,7 @@ class PartitionTest {
                 .withMessage("a token is owned by no rank: document=1 offset=6");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Partition.ofFragments(
-                        cuSeqlens,
-                        List.of(List.of(fragment(0, 0, 5), fragment(1, 0, 7)), List.of(fragment(1, 6, 1)))))
+                        cuSeqlens, List.of(List.of(fragment(0, 0, 5), fragment(1, 0, 7)), List.of(fragment(1, 6, 1)))))
                 .withMessage("a token is owned twice: document=1 offset=6 secondOwner=1");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Partition.ofFragments(
@@ -111,7 +112,8 @@ class PartitionTest {
                 }
                 assertThat(row).isEqualTo(partition.tokens(rank));
             }
-            assertThat(java.util.Arrays.stream(owners).allMatch(count -> count == 1)).isTrue();
+            assertThat(java.util.Arrays.stream(owners).allMatch(count -> count == 1))
+                    .isTrue();
         }
     }
 
@@ -119,10 +121,12 @@ class PartitionTest {
     void digestsTellPartitionsApart() {
         CuSeqlens cuSeqlens = CuSeqlens.ofLengths(5, 7);
         long digest = Partition.of(Layout.CONTIGUOUS, cuSeqlens, 2, 1).digest();
-        assertThat(Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(5, 7), 2, 1).digest())
+        assertThat(Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(5, 7), 2, 1)
+                        .digest())
                 .isEqualTo(digest);
         assertThat(Partition.of(Layout.ZIGZAG, cuSeqlens, 2, 1).digest()).isNotEqualTo(digest);
-        assertThat(Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(6, 6), 2, 1).digest())
+        assertThat(Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(6, 6), 2, 1)
+                        .digest())
                 .isNotEqualTo(digest);
     }
 }

@@ -31,7 +31,9 @@ record Sharded(Tensor y, Tensor dx, Tensor dweight, Tensor dbias, ExchangeCounts
                 partition.ranks(), DEADLINE, communicator -> onRank(communicator, partition, in, options, withHandle));
         for (int rank = 1; rank < results.size(); rank++) {
             dev.kcp.conv.Tolerance.assertSameBits(
-                    "dweight of rank " + rank, results.get(rank).dweight(), results.getFirst().dweight());
+                    "dweight of rank " + rank,
+                    results.get(rank).dweight(),
+                    results.getFirst().dweight());
             results.get(rank).close();
         }
         return results.getFirst();
@@ -52,13 +54,11 @@ record Sharded(Tensor y, Tensor dx, Tensor dweight, Tensor dbias, ExchangeCounts
             KcpConv1d conv = new KcpConv1d("layer0", options);
             RecomputeHandle handle = withHandle ? RecomputeHandle.create() : null;
             try (Checkpoint region = withHandle ? Checkpoint.of(handle) : Checkpoint.of()) {
-                Saved saved = region.forward(
-                        () -> conv.forward(context, x, in.weight(), in.bias(), yLocal, handle));
+                Saved saved = region.forward(() -> conv.forward(context, x, in.weight(), in.bias(), yLocal, handle));
                 if (withHandle) {
                     saved.close();
                     yLocal.segment().fill((byte) 0xFF);
-                    saved = region.recompute(
-                            () -> conv.forward(context, x, in.weight(), in.bias(), yLocal, handle));
+                    saved = region.recompute(() -> conv.forward(context, x, in.weight(), in.bias(), yLocal, handle));
                 }
                 try (Saved live = saved;
                         PartialGradients sums = conv.backward(live, dy, dxLocal)) {
