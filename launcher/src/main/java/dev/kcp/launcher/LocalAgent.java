@@ -171,8 +171,7 @@ public final class LocalAgent {
         return failed(keepsCode ? code : ExitCode.RANK_FAILED, first, Optional.empty(), ends);
     }
 
-    private LaunchResult failed(
-            int exitCode, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
+    private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
         String text = new FailureReport(Host.name(), startedAt, first, timeout, ends).text();
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
         err.write(bytes, bytes.length);
@@ -226,8 +225,9 @@ public final class LocalAgent {
             if (done) {
                 return;
             }
-            if (held && workers.stream()
-                    .allMatch(worker -> worker.isOutputDone() || worker.isOutputHeld(HELD_OUTPUT_NANOS))) {
+            if (held
+                    && workers.stream()
+                            .allMatch(worker -> worker.isOutputDone() || worker.isOutputHeld(HELD_OUTPUT_NANOS))) {
                 reportHeldOutput();
                 return;
             }

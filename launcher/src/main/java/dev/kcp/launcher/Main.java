@@ -22,10 +22,13 @@ public final class Main {
      * Runs one {@code kcp} command in this JVM.
      *
      * @param environment the process environment; {@code KCP_STACK_TRACES} set to anything acts as {@code --stack-traces}
-     * @return the exit code of design: 0 done, 2 usage, 3 to 8 the {@link KcpException.Code}s, 1 anything else
+     * @return the exit code: 0 done, 2 usage, 3 to 8 the {@link KcpException.Code}s, 1 anything else
      */
     public static int run(Map<String, String> environment, String... args) {
-        CommandLine kcp = commandLine(environment);
+        return run(commandLine(environment), args);
+    }
+
+    static int run(CommandLine kcp, String... args) {
         try {
             return kcp.execute(args);
         } catch (Throwable failure) { // picocli hands on Errors: a missing native library, memory

@@ -30,8 +30,7 @@ final class WorkerProcess {
     private Instant stoppedAt;
     private RankEnd end;
 
-    private WorkerProcess(
-            int rank, Path scratch, Duration grace, Process guard, OutputPump stdout, OutputPump stderr) {
+    private WorkerProcess(int rank, Path scratch, Duration grace, Process guard, OutputPump stdout, OutputPump stderr) {
         this.rank = rank;
         this.scratch = scratch;
         this.grace = grace;
@@ -68,7 +67,13 @@ final class WorkerProcess {
             throws IOException {
         long graceTenths = Math.ceilDiv(grace.toMillis(), 100);
         List<String> guarded = new ArrayList<>(List.of(
-                "/bin/sh", "-c", GUARD, "kcp-guard", Long.toString(graceTenths), scratch.toString(), setsid.toString()));
+                "/bin/sh",
+                "-c",
+                GUARD,
+                "kcp-guard",
+                Long.toString(graceTenths),
+                scratch.toString(),
+                setsid.toString()));
         guarded.addAll(command);
         ProcessBuilder builder = new ProcessBuilder(guarded);
         builder.environment().clear();
