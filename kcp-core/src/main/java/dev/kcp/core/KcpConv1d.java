@@ -185,14 +185,21 @@ public final class KcpConv1d {
      * @return dweight {@code [C, 4]} and, with a bias, dbias {@code [C]}; dx is null; closed by the caller
      */
     public Gradients reduceGradients(List<PartialGradients> microSteps, DType dtype) {
+        return reduceGradients(microSteps, dtype, dtype);
+    }
+
+    /** As the other form, with a type for each gradient. */
+    public Gradients reduceGradients(List<PartialGradients> microSteps, DType dweightType, DType dbiasType) {
         if (microSteps.isEmpty()) {
             throw new IllegalArgumentException("no sums to reduce: microSteps=0 call=" + label);
         }
-        if (dtype != DType.F32 && dtype != DType.BF16) {
-            throw new IllegalArgumentException("gradients are FP32 or BF16: dtype=" + dtype);
+        for (DType dtype : List.of(dweightType, dbiasType)) {
+            if (dtype != DType.F32 && dtype != DType.BF16) {
+                throw new IllegalArgumentException("gradients are FP32 or BF16: dtype=" + dtype);
+            }
         }
         KcpContext context = microSteps.getFirst().context();
-        return failingTheGroup(context, () -> GroupSums.reduce(label, microSteps, dtype));
+        return failingTheGroup(context, () -> GroupSums.reduce(label, microSteps, dweightType, dbiasType));
     }
 
     private Call call(KcpContext context, Call.Kind kind, Operands in, String what) {
