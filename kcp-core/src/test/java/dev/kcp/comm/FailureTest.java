@@ -145,6 +145,7 @@ class FailureTest {
                     passOn(c, call("layer" + layer, 256, DType.BF16, 1), BYTES, BYTES);
                 }
             }
+            c.barrier("end");
             return null;
         });
         assertThat(sameFailure(outcomes, Code.DISAGREEMENT)).contains("call 2", "layer2", "layer3", "rank 1");
