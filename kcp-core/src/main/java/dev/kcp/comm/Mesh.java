@@ -249,7 +249,7 @@ final class Mesh {
 
     private void header(int peer, Frame.Header header) {
         Failure failure = locked(() -> {
-            if (own != null) {
+            if (own != null || closing) {
                 return null;
             }
             GroupState state = group(header.group());
@@ -268,7 +268,7 @@ final class Mesh {
     void payload(int peer, String group, MemorySegment run) {
         lock.lock();
         try {
-            if (own == null) {
+            if (own == null && !closing) {
                 GroupState state = group(group);
                 state.payload(peer, run);
                 if (state.isStepComplete()) {

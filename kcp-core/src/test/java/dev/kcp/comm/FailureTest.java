@@ -250,6 +250,23 @@ class FailureTest {
         throw new AssertionError("no failure");
     }
 
+    /** The interrupt must not break a connection: the others would then call the rank gone. */
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "tcp"})
+    void anInterruptedRankIsNamed(String transport) throws Exception {
+        List<Object> outcomes = Ranks.outcomes(transport, 3, Ranks.DEADLINE, c -> {
+            for (int i = 0; i < 100_000; i++) {
+                if (c.rank() == 1 && i == 20) {
+                    Thread.currentThread().interrupt();
+                }
+                passOn(c, USUAL, BYTES, BYTES);
+                c.barrier("b");
+            }
+            return null;
+        });
+        assertThat(sameFailure(outcomes, Code.RANK_FAILED)).isEqualTo("rank 1 was interrupted while it waited");
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"local", "tcp"})
     void abortsOfAllRanksAtOnceEndInOneReason(String transport) throws Exception {
