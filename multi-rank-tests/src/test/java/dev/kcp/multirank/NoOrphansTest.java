@@ -104,6 +104,23 @@ class NoOrphansTest {
         }
     }
 
+    @Test
+    void killedGuardOfARankWithoutOutputLeavesNobody() {
+        // Nothing but the program's life holds the launcher, so it must not clear up before the watcher has read.
+        try (KcpProcess kcp = start(1, "trap '' TERM; echo ready; exec >/dev/null 2>&1; while :; do sleep 1; done")) {
+            awaitReady(kcp, 1);
+            signal(
+                    "KILL",
+                    kcp.processes().stream()
+                            .filter(found -> found.isRank(0))
+                            .findFirst()
+                            .orElseThrow()
+                            .pid());
+            assertThat(kcp.await(GRACE_AND_SLACK).exitCode()).isEqualTo(5);
+            assertNobodyLeft(kcp);
+        }
+    }
+
     @ParameterizedTest
     @CsvSource({"TERM, 143", "INT, 130", "HUP, 129"})
     void signalToTheLauncherEndsStubbornRanks(String signal, int code) {
@@ -113,7 +130,7 @@ class NoOrphansTest {
             KcpProcess.Result result = kcp.await(GRACE_AND_SLACK);
             assertThat(result.exitCode()).isEqualTo(code);
             assertThat(result.err()).isEqualTo("kcp: interrupted, ending the ranks\n");
-            assertThat(kcp.processes()).isEmpty();
+            assertNobodyLeft(kcp);
         }
     }
 
@@ -125,7 +142,7 @@ class NoOrphansTest {
             assertThat(result.err())
                     .startsWith("kcp: rank 2 exited with code 4")
                     .contains("kcp:   ranks 0, 1 ended by kcp with SIGKILL\n");
-            assertThat(kcp.processes()).isEmpty();
+            assertNobodyLeft(kcp);
         }
     }
 
