@@ -145,6 +145,7 @@ class FailureTest {
                     passOn(c, call("layer" + layer, 256, DType.BF16, 1), BYTES, BYTES);
                 }
             }
+            c.barrier("end");
             return null;
         });
         assertThat(sameFailure(outcomes, Code.DISAGREEMENT)).contains("call 2", "layer2", "layer3", "rank 1");
@@ -247,6 +248,23 @@ class FailureTest {
             return e.getMessage();
         }
         throw new AssertionError("no failure");
+    }
+
+    /** The interrupt must not break a connection: the others would then call the rank gone. */
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "tcp"})
+    void anInterruptedRankIsNamed(String transport) throws Exception {
+        List<Object> outcomes = Ranks.outcomes(transport, 3, Ranks.DEADLINE, c -> {
+            for (int i = 0; i < 100_000; i++) {
+                if (c.rank() == 1 && i == 20) {
+                    Thread.currentThread().interrupt();
+                }
+                passOn(c, USUAL, BYTES, BYTES);
+                c.barrier("b");
+            }
+            return null;
+        });
+        assertThat(sameFailure(outcomes, Code.RANK_FAILED)).isEqualTo("rank 1 was interrupted while it waited");
     }
 
     @ParameterizedTest
