@@ -42,7 +42,8 @@ public final class Main {
     static CommandLine commandLine(Map<String, String> environment) {
         CommandLine kcp = new CommandLine(new KcpCommand(environment.containsKey("KCP_STACK_TRACES")))
                 .addSubcommand(new RunCommand())
-                .addSubcommand(new ConvCommand());
+                .addSubcommand(new ConvCommand())
+                .addSubcommand(new BenchCommand());
         kcp.setExpandAtFiles(false);
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
         kcp.setParameterExceptionHandler((wrong, args) -> usage(wrong));
