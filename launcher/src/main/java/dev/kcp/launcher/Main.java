@@ -44,6 +44,7 @@ public final class Main {
                 .addSubcommand(new RunCommand())
                 .addSubcommand(new ConvCommand());
         kcp.setExpandAtFiles(false);
+        kcp.setUsageHelpWidth(110);
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
         kcp.setParameterExceptionHandler((wrong, args) -> usage(wrong));
         kcp.setExecutionExceptionHandler((failure, command, parsed) -> report(failure, kcp));
