@@ -45,6 +45,7 @@ public final class Main {
                 .addSubcommand(new ConvCommand())
                 .addSubcommand(new BenchCommand());
         kcp.setExpandAtFiles(false);
+        kcp.setUsageHelpWidth(110);
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
         kcp.setParameterExceptionHandler((wrong, args) -> usage(wrong));
         kcp.setExecutionExceptionHandler((failure, command, parsed) -> report(failure, kcp));

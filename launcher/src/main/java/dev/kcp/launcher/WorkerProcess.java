@@ -41,19 +41,13 @@ final class WorkerProcess {
         this.stderr = stderr;
     }
 
-    /** Connects a rank's two pipes to the launcher's output. */
-    interface Output {
-        OutputPump stdout(int rank, InputStream in);
-
-        OutputPump stderr(int rank, InputStream in);
-    }
-
     /**
      * Starts one rank.
      *
      * @param environment all of the rank's environment
      * @param scratch an existing folder of this rank
      * @param setsid the setsid program
+     * @param output takes the rank's two pipes
      * @param onExit called from another thread when the guard has ended
      * @throws IOException if the operating system starts no further process
      */
@@ -64,7 +58,7 @@ final class WorkerProcess {
             Path scratch,
             Path setsid,
             Duration grace,
-            Output output,
+            OutputRouting output,
             Runnable onExit)
             throws IOException {
         long graceTenths = Math.ceilDiv(grace.toMillis(), 100);
