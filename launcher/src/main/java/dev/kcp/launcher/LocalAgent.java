@@ -1,5 +1,6 @@
 package dev.kcp.launcher;
 
+import dev.kcp.comm.StoreServer;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -101,8 +102,16 @@ public final class LocalAgent {
     }
 
     private LaunchResult runIn(JobFolder folder, Path setsid, Map<String, String> inherited) {
+        JobEnvironment job = JobEnvironment.create(spec.ranks());
+        try (StoreServer store = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
+            return runWith(job, store.port(), folder, setsid, inherited);
+        }
+    }
+
+    private LaunchResult runWith(
+            JobEnvironment job, int storePort, JobFolder folder, Path setsid, Map<String, String> inherited) {
         try {
-            startAll(folder, setsid, inherited);
+            startAll(job, storePort, folder, setsid, inherited);
             return watch();
         } catch (IOException e) {
             throw new UncheckedIOException("cannot start ranks: started=" + workers.size(), e);
@@ -111,15 +120,16 @@ public final class LocalAgent {
         }
     }
 
-    private void startAll(JobFolder folder, Path setsid, Map<String, String> inherited) throws IOException {
-        JobEnvironment job = JobEnvironment.create(spec.ranks());
+    private void startAll(
+            JobEnvironment job, int storePort, JobFolder folder, Path setsid, Map<String, String> inherited)
+            throws IOException {
         startedAt = Instant.now();
         for (int rank = 0; rank < spec.ranks() && !shutdown; rank++) {
             Path scratch = folder.ofRank(rank);
             List<String> command = spec.command().forRank(rank, Files.createDirectory(scratch.resolve("tmp")));
             Programs.require(command.getFirst(), inherited.get("PATH"));
             Map<String, String> environment = new HashMap<>(inherited);
-            environment.putAll(job.of(rank));
+            environment.putAll(job.of(rank, storePort));
             workers.add(WorkerProcess.start(
                     rank, command, environment, scratch, setsid, spec.grace(), routing(), wake::release));
         }
