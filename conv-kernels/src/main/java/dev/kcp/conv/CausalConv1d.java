@@ -1,0 +1,83 @@
+package dev.kcp.conv;
+
+import dev.kcp.conv.ConvEngine.Operands;
+import dev.kcp.conv.ConvEngine.Part;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Tensor;
+import java.util.Objects;
+
+/**
+ * The single-rank op: a depthwise causal convolution of width 4 with SiLU over packed documents, forward and backward.
+ *
+ * <pre>
+ * p[t,c] = w[c,0]*x[t-3,c] + w[c,1]*x[t-2,c] + w[c,2]*x[t-1,c] + w[c,3]*x[t,c] + bias[c]     y = bf16(p * sigmoid(p))
+ * </pre>
+ *
+ * Rows before a document's first token are zero. S = rows, C = channels, a multiple of 8. Nothing is kept between calls.
+ */
+public final class CausalConv1d {
+    private final ConvEngine engine;
+    private final ConvOptions options;
+
+    /**
+     * @param engine the device's programs, borrowed
+     */
+    public CausalConv1d(ConvEngine engine, ConvOptions options) {
+        this.engine = Objects.requireNonNull(engine, "engine");
+        this.options = Objects.requireNonNull(options, "options");
+    }
+
+    /**
+     * Computes y into {@code out}.
+     *
+     * @param x BF16 {@code [S, C]} or {@code [1, S, C]}, rows possibly pitched
+     * @param weight FP32 or BF16 {@code [C, 4]}, the current token's tap last
+     * @param bias FP32 or BF16 {@code [C]}, or null
+     * @param cuSeqlens INT32 {@code [documents + 1]}
+     * @param out BF16 of x's shape, or null for a new tensor that the caller closes
+     * @return out, or the new tensor
+     * @throws IllegalArgumentException before anything is computed
+     */
+    public Tensor forward(Tensor x, Tensor weight, Tensor bias, Tensor cuSeqlens, Tensor out) {
+        ShardTables tables = checked(x, weight, bias, cuSeqlens);
+        if (out != null) {
+            ConvChecks.rowsLike(x, "out", out);
+        }
+        Tensor y = out == null ? Tensor.zeros(DType.BF16, x.shape()) : out;
+        engine.forward(tables, new Operands(x, weight, bias, null), options, Part.MAIN, y);
+        return y;
+    }
+
+    /**
+     * Computes the gradients that {@code out} has room for.
+     *
+     * @param dy BF16 of x's shape, or null for zeros
+     * @param out tensors to write; null gradients are not computed
+     * @return out
+     * @throws IllegalArgumentException before anything is computed
+     */
+    public Gradients backward(Tensor x, Tensor weight, Tensor bias, Tensor cuSeqlens, Tensor dy, Gradients out) {
+        ShardTables tables = checked(x, weight, bias, cuSeqlens);
+        if (dy != null) {
+            ConvChecks.rowsLike(x, "dy", dy);
+        }
+        ConvChecks.gradients(x, bias, out);
+        Operands in = new Operands(x, weight, bias, null);
+        if (!out.wantsSums()) {
+            engine.main(tables, in, options, dy, out.dx(), null, null);
+            return out;
+        }
+        try (Tensor sums =
+                Tensor.zeros(options.policy().sumType(), tables.nodes().size(), in.sumPlanes(), in.channels())) {
+            engine.main(tables, in, options, dy, out.dx(), null, sums);
+            RootSums.store(sums, out.dweight(), out.dbias());
+        }
+        return out;
+    }
+
+    private ShardTables checked(Tensor x, Tensor weight, Tensor bias, Tensor cuSeqlens) {
+        ConvChecks.rows("x", x, engine.device());
+        ConvChecks.parameters(x, weight, bias);
+        return ShardTables.ofDocuments(ConvChecks.offsets(cuSeqlens, x.rows(), options.allowSlack()));
+    }
+}

@@ -1,0 +1,24 @@
+package dev.kcp.conv;
+
+import java.util.Objects;
+
+/**
+ * How a convolution is computed.
+ *
+ * @param policy where SiLU's derivative is taken
+ * @param math which exponential and division
+ * @param allowSlack whether rows after the last document are accepted; they come out as zeros and add nothing
+ */
+public record ConvOptions(SiluGradPolicy policy, ConvMath math, boolean allowSlack) {
+    /** Derivative at the BF16 preactivation, the device's fastest math, no slack rows. */
+    public static final ConvOptions DEFAULT = new ConvOptions(SiluGradPolicy.BF16, ConvMath.FAST, false);
+
+    public ConvOptions {
+        Objects.requireNonNull(policy, "policy");
+        Objects.requireNonNull(math, "math");
+    }
+
+    public ConvOptions withPolicy(SiluGradPolicy newPolicy) {
+        return new ConvOptions(newPolicy, math, allowSlack);
+    }
+}

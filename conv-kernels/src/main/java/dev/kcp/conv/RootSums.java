@@ -1,0 +1,44 @@
+package dev.kcp.conv;
+
+import dev.kcp.tensor.BFloat16;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.HostMemory;
+import dev.kcp.tensor.Tensor;
+import java.lang.foreign.ValueLayout;
+
+/** The one rounding of dweight and dbias: from the tree's root to the type that was asked for. */
+public final class RootSums {
+    private RootSums() {}
+
+    /**
+     * @param sums FP32 or FP64 {@code [1, planes, C]} on the host, or with no node {@code [0, planes, C]}: zeros
+     * @param dweight FP32 or BF16 {@code [C, 4]}, or null
+     * @param dbias FP32 or BF16 {@code [C]}, or null
+     */
+    public static void store(Tensor sums, Tensor dweight, Tensor dbias) {
+        boolean empty = sums.extent(0) == 0;
+        for (long c = 0; c < sums.columns(); c++) {
+            for (int k = 0; k < 4 && dweight != null; k++) {
+                put(dweight, dweight.rowAddress(c), k, empty ? 0 : get(sums, k, c));
+            }
+            if (dbias != null) {
+                put(dbias, dbias.address(), c, empty ? 0 : get(sums, 4, c));
+            }
+        }
+    }
+
+    private static double get(Tensor sums, int plane, long channel) {
+        long row = sums.rowAddress(plane);
+        return sums.dtype() == DType.F64
+                ? HostMemory.ALL.get(ValueLayout.JAVA_DOUBLE, row + channel * Double.BYTES)
+                : HostMemory.ALL.get(ValueLayout.JAVA_FLOAT, row + channel * Float.BYTES);
+    }
+
+    private static void put(Tensor tensor, long address, long index, double value) {
+        if (tensor.dtype() == DType.F32) {
+            HostMemory.ALL.set(ValueLayout.JAVA_FLOAT, address + index * Float.BYTES, (float) value);
+        } else {
+            HostMemory.ALL.set(ValueLayout.JAVA_SHORT, address + index * Short.BYTES, BFloat16.fromDouble(value));
+        }
+    }
+}

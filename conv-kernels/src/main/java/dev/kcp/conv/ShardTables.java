@@ -1,0 +1,258 @@
+package dev.kcp.conv;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+
+/**
+ * What the programs need to know about the rows of one shard: where its fragments begin, where each finds its history
+ * rows, which rows it owes to fragments elsewhere, and which sums of the reduction tree its tokens make. A single-rank
+ * call is the shard whose fragments are whole documents.
+ *
+ * <p>Local rows are the fragments' tokens in fragment order. All arrays are owned by this object; do not write to them.
+ */
+public final class ShardTables {
+    /** History rows of a token: taps - 1. */
+    public static final int HISTORY = 3;
+
+    /**
+     * One document's part inside the shard.
+     *
+     * @param packedBegin place of its first token in the packed batch
+     * @param length tokens
+     * @param documentBegin packed begin of its document
+     * @param documentEnd packed end of its document
+     */
+    public record Span(int packedBegin, int length, int documentBegin, int documentEnd) {
+        public Span {
+            if (length < 0 || documentBegin > packedBegin || documentEnd - length < packedBegin) {
+                throw new IllegalArgumentException("fragment outside its document: packedBegin=" + packedBegin
+                        + " length=" + length + " documentBegin=" + documentBegin + " documentEnd=" + documentEnd);
+            }
+        }
+
+        /** True where its document has tokens before it. */
+        boolean continues() {
+            return length > 0 && packedBegin > documentBegin;
+        }
+
+        /** True where its document has tokens after it. */
+        boolean owes() {
+            return length > 0 && packedBegin + length < documentEnd;
+        }
+    }
+
+    /**
+     * Local rows {@code [begin, end)} of one fragment inside one leaf.
+     *
+     * @param fragment the fragment's place in the shard
+     */
+    public record Run(int fragment, int begin, int end, int packedBegin) {}
+
+    /**
+     * The shard's tokens of one leaf, in token order.
+     *
+     * @param key the leaf, or the share of it where other ranks own the rest
+     */
+    public record Share(NodeKey key, List<Run> runs) {}
+
+    private final long packedTokens;
+    private final int[] begin;
+    private final int[] historyRow;
+    private final int[] owedRow;
+    private final int[] headBegin;
+    private final int[] tailBegin;
+    private final int headRows;
+    private final int tailRows;
+    private final List<Share> shares;
+    private final List<NodeKey> nodes;
+
+    private ShardTables(long packedTokens, List<Span> spans, int[] historyRow, int[] owedRow) {
+        this.packedTokens = packedTokens;
+        this.historyRow = historyRow;
+        this.owedRow = owedRow;
+        int fragments = spans.size();
+        begin = new int[fragments + 1];
+        headBegin = new int[fragments];
+        tailBegin = new int[fragments];
+        int heads = 0;
+        int tails = 0;
+        for (int f = 0; f < fragments; f++) {
+            Span span = spans.get(f);
+            begin[f + 1] = Math.addExact(begin[f], span.length());
+            headBegin[f] = span.continues() ? heads : -1;
+            tailBegin[f] = span.owes() ? tails : -1;
+            heads += span.continues() ? Math.min(HISTORY, span.length()) : 0;
+            tails += span.owes() ? Math.min(HISTORY, span.length()) : 0;
+        }
+        headRows = heads;
+        tailRows = tails;
+        shares = shares(packedTokens, spans, begin);
+        nodes = nodes(packedTokens, shares);
+    }
+
+    /**
+     * A shard of a partitioned batch.
+     *
+     * @param packedTokens tokens of the whole batch
+     * @param spans its fragments in local order
+     * @param historyRow {@code [3 * fragments]}: the history pool's row for the token 1, 2, 3 before fragment f at 3f,
+     *     3f+1, 3f+2; -1 where the document has none
+     * @param owedRow {@code [3 * fragments]}: the g pool's row for the token 0, 1, 2 after the end of fragment f; -1 where
+     *     the document has none
+     */
+    public static ShardTables of(long packedTokens, List<Span> spans, int[] historyRow, int[] owedRow) {
+        if (historyRow.length != HISTORY * spans.size() || owedRow.length != HISTORY * spans.size()) {
+            throw new IllegalArgumentException("three rows per fragment: fragments=" + spans.size() + " historyRows="
+                    + historyRow.length + " owedRows=" + owedRow.length);
+        }
+        return new ShardTables(packedTokens, List.copyOf(spans), historyRow.clone(), owedRow.clone());
+    }
+
+    /** Whole documents: nothing before a document's first token, nothing owed. */
+    public static ShardTables ofDocuments(int[] cuSeqlens) {
+        List<Span> spans = new ArrayList<>(cuSeqlens.length - 1);
+        for (int d = 0; d + 1 < cuSeqlens.length; d++) {
+            spans.add(new Span(cuSeqlens[d], cuSeqlens[d + 1] - cuSeqlens[d], cuSeqlens[d], cuSeqlens[d + 1]));
+        }
+        int[] none = new int[HISTORY * spans.size()];
+        Arrays.fill(none, -1);
+        return new ShardTables(cuSeqlens[cuSeqlens.length - 1], spans, none, none);
+    }
+
+    private static List<Share> shares(long packedTokens, List<Span> spans, int[] begin) {
+        List<Run> runs = new ArrayList<>();
+        boolean inOrder = true;
+        int last = -1;
+        for (int f = 0; f < spans.size(); f++) {
+            Span span = spans.get(f);
+            int packedEnd = span.packedBegin() + span.length();
+            for (int p = span.packedBegin(); p < packedEnd; ) {
+                int next = (int) Math.min(packedEnd, ((long) p / NodeStack.LEAF_TOKENS + 1) * NodeStack.LEAF_TOKENS);
+                int row = begin[f] + p - span.packedBegin();
+                runs.add(new Run(f, row, row + next - p, p));
+                inOrder &= p > last;
+                last = p;
+                p = next;
+            }
+        }
+        if (!inOrder) {
+            runs.sort(Comparator.comparingInt(Run::packedBegin));
+        }
+        List<Share> shares = new ArrayList<>();
+        for (int i = 0; i < runs.size(); ) {
+            long leaf = runs.get(i).packedBegin() / NodeStack.LEAF_TOKENS;
+            long leafEnd = Math.min(packedTokens, (leaf + 1) * NodeStack.LEAF_TOKENS);
+            long owned = 0;
+            int j = i;
+            for (; j < runs.size() && runs.get(j).packedBegin() < leafEnd; j++) {
+                owned += runs.get(j).end() - runs.get(j).begin();
+            }
+            boolean whole = owned == leafEnd - leaf * NodeStack.LEAF_TOKENS;
+            NodeKey key = new NodeKey(0, leaf, whole ? -1 : runs.get(i).packedBegin());
+            shares.add(new Share(key, List.copyOf(runs.subList(i, j))));
+            i = j;
+        }
+        return List.copyOf(shares);
+    }
+
+    private static List<NodeKey> nodes(long packedTokens, List<Share> shares) {
+        NodeStack<Void> stack = new NodeStack<>(packedTokens, (left, right) -> null);
+        shares.forEach(share -> stack.push(share.key(), null));
+        return stack.entries().stream().map(NodeStack.Entry::key).toList();
+    }
+
+    /** Tokens of the whole packed batch. */
+    public long packedTokens() {
+        return packedTokens;
+    }
+
+    public int fragments() {
+        return begin.length - 1;
+    }
+
+    /** Local rows that belong to fragments; rows after them are slack. */
+    public int rows() {
+        return begin[fragments()];
+    }
+
+    /** First local row of a fragment; {@code begin(fragments())} is the end. */
+    public int begin(int fragment) {
+        return begin[fragment];
+    }
+
+    public int end(int fragment) {
+        return begin[fragment + 1];
+    }
+
+    /** History pool row of the token {@code distance} (1 to 3) before the fragment, or -1. */
+    public int historyRow(int fragment, int distance) {
+        return historyRow[HISTORY * fragment + distance - 1];
+    }
+
+    /** g pool row of the token {@code distance} (0 to 2) after the fragment's end, or -1. */
+    public int owedRow(int fragment, int distance) {
+        return owedRow[HISTORY * fragment + distance];
+    }
+
+    /** True where the fragment's document has tokens before it, which its first rows need. */
+    public boolean continues(int fragment) {
+        return headBegin[fragment] >= 0;
+    }
+
+    /** True where the fragment's document has tokens after it, which its last rows feed. */
+    public boolean owes(int fragment) {
+        return tailBegin[fragment] >= 0;
+    }
+
+    /** First rows of a continuing fragment that need history from elsewhere: at most three. */
+    public int seamRows(int fragment) {
+        return continues(fragment) ? Math.min(HISTORY, end(fragment) - begin(fragment)) : 0;
+    }
+
+    /** Last rows of a fragment that owe their dx to g rows from elsewhere: at most three. */
+    public int owedRows(int fragment) {
+        return owes(fragment) ? Math.min(HISTORY, end(fragment) - begin(fragment)) : 0;
+    }
+
+    /** First row of a continuing fragment in the buffer of all head rows. */
+    public int headBegin(int fragment) {
+        return headBegin[fragment];
+    }
+
+    /** First row of an owing fragment in the buffer of all tail rows. */
+    public int tailBegin(int fragment) {
+        return tailBegin[fragment];
+    }
+
+    /** Head rows of all continuing fragments: the first up to three of each. */
+    public int headRows() {
+        return headRows;
+    }
+
+    /** Tail rows of all owing fragments: the last up to three of each. */
+    public int tailRows() {
+        return tailRows;
+    }
+
+    /** The shard's tokens by leaf, in token order. */
+    public List<Share> shares() {
+        return shares;
+    }
+
+    /** The sums that the shard's tokens make, in token order: its largest whole nodes and its shares of broken leaves. */
+    public List<NodeKey> nodes() {
+        return nodes;
+    }
+
+    /** The fragment that holds a local row below {@link #rows()}. */
+    public int fragmentOf(int row) {
+        int at = Arrays.binarySearch(begin, row);
+        int fragment = at >= 0 ? at : -at - 2;
+        while (end(fragment) <= row) {
+            fragment++;
+        }
+        return fragment;
+    }
+}

@@ -1,0 +1,198 @@
+package dev.kcp.conv.cpu;
+
+import dev.kcp.conv.ConvEngine.Operands;
+import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.NodeStack;
+import dev.kcp.conv.ShardTables;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.HostMemory;
+import dev.kcp.tensor.Tensor;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * One call of backward's main program. A task is a block of channels of an aligned range of leaves; it follows the leaves
+ * in token order, writes dx, and leaves its largest nodes. The nodes of all ranges of a block are then combined by the
+ * same stack, so the additions are those of the tree however the work was cut.
+ */
+final class BackwardMain {
+    private static final int BLOCK_CHANNELS = 128;
+    /** Leaves of a range where threads share a block of channels; a power of two, so that a range is a whole node. */
+    private static final int RANGE_LEAVES = 16;
+
+    private final ShardTables tables;
+    private final Operands in;
+    private final ConvOptions options;
+    private final RowSource rows;
+    private final long planes;
+    private final long zeros;
+    private final Tensor dy;
+    private final Tensor dx;
+    private final Tensor tail;
+    private final Tensor sums;
+    private final int channels;
+    private final int sumBytes;
+
+    BackwardMain(
+            ShardTables tables,
+            Operands in,
+            ConvOptions options,
+            RowSource rows,
+            long planes,
+            long zeros,
+            Tensor dy,
+            Tensor dx,
+            Tensor tail,
+            Tensor sums) {
+        this.tables = tables;
+        this.in = in;
+        this.options = options;
+        this.rows = rows;
+        this.planes = planes;
+        this.zeros = zeros;
+        this.dy = dy;
+        this.dx = dx;
+        this.tail = tail;
+        this.sums = sums;
+        this.channels = (int) in.channels();
+        this.sumBytes = options.policy().sumType().bytes();
+    }
+
+    void run(Workers workers, Scratch[] scratch) {
+        for (Scratch own : scratch) {
+            own.beginSums((long) Taps.PLANES * BLOCK_CHANNELS * sumBytes);
+        }
+        int blocks = (channels + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS;
+        List<List<ShardTables.Share>> ranges = blocks >= 4 * workers.threads() || workers.threads() == 1
+                ? List.of(tables.shares())
+                : ranges(tables.shares());
+        List<List<NodeStack.Entry<Long>>> made = new ArrayList<>();
+        for (int i = 0; i < blocks * ranges.size(); i++) {
+            made.add(List.of());
+        }
+        workers.run(blocks * ranges.size(), (worker, task) -> {
+            int block = task % blocks;
+            made.set(task, range(scratch[worker], block * BLOCK_CHANNELS, ranges.get(task / blocks)));
+        });
+        if (sums != null) {
+            workers.run(blocks, (worker, block) -> reduce(made, block, blocks));
+        }
+    }
+
+    private static List<List<ShardTables.Share>> ranges(List<ShardTables.Share> shares) {
+        List<List<ShardTables.Share>> ranges = new ArrayList<>();
+        for (int i = 0; i < shares.size(); ) {
+            long range = shares.get(i).key().index() / RANGE_LEAVES;
+            int j = i;
+            while (j < shares.size() && shares.get(j).key().index() / RANGE_LEAVES == range) {
+                j++;
+            }
+            ranges.add(shares.subList(i, j));
+            i = j;
+        }
+        return ranges;
+    }
+
+    private List<NodeStack.Entry<Long>> range(Scratch own, int channelBegin, List<ShardTables.Share> shares) {
+        int width = Math.min(BLOCK_CHANNELS, channels - channelBegin);
+        NodeStack<Long> stack = new NodeStack<>(tables.packedTokens(), (left, right) -> {
+            long sum = addSums(left, right, width);
+            own.giveSums(right);
+            return sum;
+        });
+        for (ShardTables.Share share : shares) {
+            long leaf = sums == null ? 0 : own.takeSums();
+            GradientRows.Block block = new GradientRows.Block(
+                    planes + channelBegin * 4L, channels * 4L, leaf, (long) BLOCK_CHANNELS * sumBytes, width);
+            for (ShardTables.Run run : share.runs()) {
+                follow(own, block, channelBegin, run);
+            }
+            if (sums != null) {
+                stack.push(share.key(), leaf);
+            }
+        }
+        return stack.entries();
+    }
+
+    /** left += right, all planes. */
+    private long addSums(long left, long right, int width) {
+        for (int plane = 0; plane < Taps.PLANES; plane++) {
+            long offset = (long) plane * BLOCK_CHANNELS * sumBytes;
+            add(left + offset, right + offset, width);
+        }
+        return left;
+    }
+
+    private void add(long left, long right, int width) {
+        for (int c = 0; c < width; c++) {
+            if (options.policy().sumType() == DType.F64) {
+                long at = c * 8L;
+                Scalars.storeDouble(Scalars.loadDouble(left + at) + Scalars.loadDouble(right + at), left + at);
+            } else {
+                long at = c * 4L;
+                Scalars.storeFloat(Scalars.loadFloat(left + at) + Scalars.loadFloat(right + at), left + at);
+            }
+        }
+    }
+
+    /** g and sums of the run's rows, g of up to three rows after it, and from them dx. */
+    private void follow(Scratch own, GradientRows.Block block, int channelBegin, ShardTables.Run run) {
+        int f = run.fragment();
+        int begin = run.begin();
+        int count = run.end() - begin;
+        int after = Math.min(ShardTables.HISTORY, tables.end(f) - run.end());
+        long pitch = (long) block.channels() * Float.BYTES;
+        long g = own.gRows(block.channels());
+        rows.window(f, begin, run.end() + after, channelBegin * 2L, own.window);
+        if (dy == null) {
+            Arrays.fill(own.dy, 0, count + after, zeros);
+        } else {
+            CpuConvEngine.fillRows(own.dy, dy, begin, count + after, channelBegin * 2L);
+        }
+        GradientRows.run(block, options.policy(), own.window, rows.validBefore(f, begin), count, own.dy, g, pitch);
+        if (after > 0 && dx != null) {
+            System.arraycopy(own.window, count, own.window, 0, after + ShardTables.HISTORY);
+            System.arraycopy(own.dy, count, own.dy, 0, after);
+            GradientRows.Block noSums =
+                    new GradientRows.Block(block.taps(), block.planeBytes(), 0, 0, block.channels());
+            GradientRows.run(noSums, options.policy(), own.window, 0, after, own.dy, g + count * pitch, pitch);
+        }
+        int owedBegin = tables.end(f) - tables.owedRows(f);
+        for (int row = Math.max(begin, owedBegin); row < run.end(); row++) {
+            long to = tail.rowAddress(tables.tailBegin(f) + row - owedBegin) + channelBegin * 4L;
+            HostMemory.copy(g + (row - begin) * pitch, to, pitch);
+        }
+        if (dx != null) {
+            int present = count + after;
+            for (int i = 0; i < present; i++) {
+                own.g[i] = g + i * pitch;
+            }
+            InputGradientRows.run(
+                    own.g,
+                    present,
+                    Math.max(0, Math.min(count, owedBegin - begin)),
+                    dx.rowAddress(begin) + channelBegin * 2L,
+                    dx.pitchBytes(),
+                    block.taps(),
+                    block.planeBytes(),
+                    block.channels());
+        }
+    }
+
+    private void reduce(List<List<NodeStack.Entry<Long>>> made, int block, int blocks) {
+        int channelBegin = block * BLOCK_CHANNELS;
+        int width = Math.min(BLOCK_CHANNELS, channels - channelBegin);
+        NodeStack<Long> stack = new NodeStack<>(tables.packedTokens(), (left, right) -> addSums(left, right, width));
+        for (int task = block; task < made.size(); task += blocks) {
+            made.get(task).forEach(entry -> stack.push(entry.key(), entry.sums()));
+        }
+        for (int node = 0; node < stack.entries().size(); node++) {
+            long from = stack.entries().get(node).sums();
+            for (int plane = 0; plane < in.sumPlanes(); plane++) {
+                long to = sums.rowAddress((long) node * in.sumPlanes() + plane) + (long) channelBegin * sumBytes;
+                HostMemory.copy(from + (long) plane * BLOCK_CHANNELS * sumBytes, to, (long) width * sumBytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+package dev.kcp.conv.cpu;
+
+import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.ShardTables;
+import dev.kcp.tensor.Device;
+import dev.kcp.tensor.HostMemory;
+import dev.kcp.tensor.Memory;
+import dev.kcp.tensor.Tensor;
+import java.util.List;
+
+/**
+ * The programs on the CPU. Threads share rows and channels, never a sum: bits do not depend on how many there are. Calls
+ * from several threads run one after another.
+ */
+public final class CpuConvEngine implements ConvEngine {
+    /** Rows of one task and of one kernel call of forward. */
+    private static final int TASK_ROWS = 64;
+
+    private static final int CALL_ROWS = 16;
+
+    private final Workers workers;
+    private final Scratch[] scratch;
+    private Memory planes = Memory.allocateHost(0);
+    private Memory zeros = Memory.allocateHost(0);
+    private boolean closed;
+
+    /**
+     * @param threads threads that compute, the caller's among them; at least 1
+     */
+    public CpuConvEngine(int threads) {
+        workers = new Workers(threads);
+        scratch = new Scratch[threads];
+        for (int i = 0; i < threads; i++) {
+            scratch[i] = new Scratch();
+        }
+    }
+
+    @Override
+    public Device device() {
+        return Device.CPU;
+    }
+
+    @Override
+    public List<String> programs(Operands in, ConvOptions options) {
+        String name = "cpu-v" + Lanes.FLOAT.vectorBitSize() + "-"
+                + options.policy().name().toLowerCase(java.util.Locale.ROOT) + (in.bias() == null ? "" : "-bias");
+        return List.of("forward-" + name, "backward-" + name);
+    }
+
+    @Override
+    public synchronized void forward(ShardTables tables, Operands in, ConvOptions options, Part part, Tensor y) {
+        RowSource rows = prepare(tables, in);
+        if (part == Part.SEAM) {
+            workers.run(tables.fragments(), (worker, f) -> {
+                int begin = tables.begin(f);
+                forwardRun(worker, rows, in, f, begin, begin + tables.seamRows(f), y);
+            });
+            return;
+        }
+        workers.run(tasks(tables.rows()), (worker, task) -> {
+            int taskEnd = Math.min(tables.rows(), (task + 1) * TASK_ROWS);
+            int row = task * TASK_ROWS;
+            for (int f = tables.fragmentOf(row); row < taskEnd; f++) {
+                int end = Math.min(taskEnd, tables.end(f));
+                forwardRun(worker, rows, in, f, Math.max(row, tables.begin(f) + tables.seamRows(f)), end, y);
+                row = Math.max(row, end);
+            }
+        });
+        zeroSlack(tables, y);
+    }
+
+    private void forwardRun(int worker, RowSource rows, Operands in, int fragment, int begin, int end, Tensor y) {
+        long[] window = scratch[worker].window;
+        for (int i = begin; i < end; i += CALL_ROWS) {
+            int to = Math.min(end, i + CALL_ROWS);
+            rows.window(fragment, i, to, 0, window);
+            ForwardRows.run(window, to - i, y.rowAddress(i), y.pitchBytes(), planes.address(), (int) in.channels());
+        }
+    }
+
+    @Override
+    public synchronized void head(ShardTables tables, Operands in, ConvOptions options, Tensor dy, Tensor head) {
+        RowSource rows = prepare(tables, in);
+        int channels = (int) in.channels();
+        GradientRows.Block block =
+                new GradientRows.Block(planes.address(), channels * (long) Float.BYTES, 0, 0, channels);
+        workers.run(tables.fragments(), (worker, f) -> {
+            int count = tables.seamRows(f);
+            if (count > 0) {
+                Scratch own = scratch[worker];
+                int begin = tables.begin(f);
+                rows.window(f, begin, begin + count, 0, own.window);
+                fillRows(own.dy, dy, begin, count, 0);
+                GradientRows.run(
+                        block,
+                        options.policy(),
+                        own.window,
+                        0,
+                        count,
+                        own.dy,
+                        head.rowAddress(tables.headBegin(f)),
+                        head.pitchBytes());
+            }
+        });
+    }
+
+    @Override
+    public synchronized void main(
+            ShardTables tables, Operands in, ConvOptions options, Tensor dy, Tensor dx, Tensor tail, Tensor sums) {
+        RowSource rows = prepare(tables, in);
+        new BackwardMain(tables, in, options, rows, planes.address(), zeros.address(), dy, dx, tail, sums)
+                .run(workers, scratch);
+        if (dx != null) {
+            zeroSlack(tables, dx);
+        }
+    }
+
+    @Override
+    public synchronized void owed(ShardTables tables, Operands in, Tensor tail, Tensor received, Tensor dx) {
+        prepare(tables, in);
+        int channels = (int) in.channels();
+        workers.run(tables.fragments(), (worker, f) -> {
+            int count = tables.owedRows(f);
+            if (count > 0) {
+                long[] g = scratch[worker].g;
+                int present = 0;
+                for (; present < count; present++) {
+                    g[present] = tail.rowAddress(tables.tailBegin(f) + present);
+                }
+                for (int j = 0; j < ShardTables.HISTORY && tables.owedRow(f, j) >= 0; j++) {
+                    g[present++] = received.rowAddress(tables.owedRow(f, j));
+                }
+                InputGradientRows.run(
+                        g,
+                        present,
+                        count,
+                        dx.rowAddress(tables.end(f) - count),
+                        dx.pitchBytes(),
+                        planes.address(),
+                        channels * (long) Float.BYTES,
+                        channels);
+            }
+        });
+    }
+
+    /** Makes the taps' planes and the row of zeros; both are kept and grown only when too small. */
+    private RowSource prepare(ShardTables tables, Operands in) {
+        if (closed) {
+            throw new IllegalStateException("the engine was closed: device=" + device());
+        }
+        long channels = in.channels();
+        planes = atLeast(planes, Taps.bytes(channels));
+        zeros = atLeast(zeros, channels * Float.BYTES);
+        Taps.fill(planes.address(), in.weight(), in.bias());
+        return RowSource.of(tables, in, zeros.address());
+    }
+
+    private static Memory atLeast(Memory memory, long bytes) {
+        if (memory.bytes() >= bytes) {
+            return memory;
+        }
+        memory.close();
+        return Memory.allocateHost(bytes);
+    }
+
+    /** Fills in the addresses of rows of a tensor. */
+    static void fillRows(long[] addresses, Tensor tensor, int begin, int count, long columnBytes) {
+        for (int i = 0; i < count; i++) {
+            addresses[i] = tensor.rowAddress(begin + i) + columnBytes;
+        }
+    }
+
+    private static int tasks(int rows) {
+        return (rows + TASK_ROWS - 1) / TASK_ROWS;
+    }
+
+    private static void zeroSlack(ShardTables tables, Tensor rows) {
+        for (long i = tables.rows(); i < rows.rows(); i++) {
+            HostMemory.zero(rows.rowAddress(i), rows.columns() * rows.dtype().bytes());
+        }
+    }
+
+    @Override
+    public synchronized void close() {
+        if (!closed) {
+            closed = true;
+            workers.close();
+            for (Scratch own : scratch) {
+                own.close();
+            }
+            planes.close();
+            zeros.close();
+        }
+    }
+}

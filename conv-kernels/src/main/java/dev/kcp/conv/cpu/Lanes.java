@@ -1,0 +1,78 @@
+package dev.kcp.conv.cpu;
+
+import dev.kcp.tensor.HostMemory;
+import java.nio.ByteOrder;
+import jdk.incubator.vector.DoubleVector;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.ShortVector;
+import jdk.incubator.vector.VectorMask;
+import jdk.incubator.vector.VectorOperators;
+import jdk.incubator.vector.VectorShape;
+import jdk.incubator.vector.VectorSpecies;
+
+/** Loads and stores of one vector of channels by absolute address, and BF16 by integer lanes. */
+final class Lanes {
+    static final VectorSpecies<Float> FLOAT = FloatVector.SPECIES_PREFERRED;
+    static final VectorSpecies<Integer> INT = FLOAT.withLanes(int.class);
+    static final VectorSpecies<Double> DOUBLE = FLOAT.withLanes(double.class);
+    static final VectorSpecies<Short> SHORT =
+            VectorSpecies.of(short.class, VectorShape.forBitSize(FLOAT.vectorBitSize() / 2));
+    static final int COUNT = FLOAT.length();
+
+    private static final ByteOrder ORDER = ByteOrder.nativeOrder();
+    private static final int UPPER_HALF = 0xFFFF0000;
+
+    private Lanes() {}
+
+    /** {@code count} rounded down to whole vectors. */
+    static int whole(int count) {
+        return count - count % COUNT;
+    }
+
+    static FloatVector loadBf16(long address) {
+        IntVector bits = (IntVector) ShortVector.fromMemorySegment(SHORT, HostMemory.ALL, address, ORDER)
+                .convertShape(VectorOperators.ZERO_EXTEND_S2I, INT, 0);
+        return bits.lanewise(VectorOperators.LSHL, 16).reinterpretAsFloats();
+    }
+
+    static void storeBf16(FloatVector value, long address) {
+        IntVector bits = roundedBits(value).lanewise(VectorOperators.LSHR, 16);
+        ((ShortVector) bits.convertShape(VectorOperators.I2S, SHORT, 0))
+                .intoMemorySegment(HostMemory.ALL, address, ORDER);
+    }
+
+    /** Every lane rounded to BF16, as FP32. */
+    static FloatVector roundBf16(FloatVector value) {
+        return roundedBits(value).and(UPPER_HALF).reinterpretAsFloats();
+    }
+
+    /** Bits whose upper halves are the BF16 numbers: to nearest, ties to even; a NaN keeps its sign and stays NaN. */
+    private static IntVector roundedBits(FloatVector value) {
+        IntVector bits = value.reinterpretAsInts();
+        VectorMask<Integer> nan = value.compare(VectorOperators.NE, value).cast(INT);
+        IntVector tie = bits.lanewise(VectorOperators.LSHR, 16).and(1).add(0x7FFF);
+        return bits.add(tie).blend(bits.or(0x400000), nan);
+    }
+
+    static FloatVector loadFloat(long address) {
+        return FloatVector.fromMemorySegment(FLOAT, HostMemory.ALL, address, ORDER);
+    }
+
+    static void storeFloat(FloatVector value, long address) {
+        value.intoMemorySegment(HostMemory.ALL, address, ORDER);
+    }
+
+    static DoubleVector loadDouble(long address) {
+        return DoubleVector.fromMemorySegment(DOUBLE, HostMemory.ALL, address, ORDER);
+    }
+
+    static void storeDouble(DoubleVector value, long address) {
+        value.intoMemorySegment(HostMemory.ALL, address, ORDER);
+    }
+
+    /** Lower or upper half of the lanes as FP64. */
+    static DoubleVector widen(FloatVector value, int part) {
+        return (DoubleVector) value.convertShape(VectorOperators.F2D, DOUBLE, part);
+    }
+}

@@ -1,0 +1,66 @@
+package dev.kcp.conv;
+
+import dev.kcp.tensor.BFloat16;
+
+/**
+ * The op in FP64 from its formulas, one document and one channel at a time; it shares nothing with the programs but the
+ * rounding of the preactivation under policy BF16.
+ */
+public final class ReferenceConv {
+    /**
+     * y, dx {@code [S][C]}, each with the sum of |terms| of the sum behind it, which bounds what FP32 can lose to
+     * cancellation; dweight {@code [C][4]}; dbias {@code [C]}.
+     */
+    public record Result(
+            double[][] y, double[][] pTerms, double[][] dx, double[][] dxTerms, double[][] dweight, double[] dbias) {}
+
+    private ReferenceConv() {}
+
+    public static Result run(ConvCase in, SiluGradPolicy policy) {
+        int rows = in.rows();
+        int channels = in.channels();
+        double[][] y = new double[rows][channels];
+        double[][] pTerms = new double[rows][channels];
+        double[][] g = new double[rows][channels];
+        double[][] dx = new double[rows][channels];
+        double[][] terms = new double[rows][channels];
+        double[][] dweight = new double[channels][4];
+        double[] dbias = new double[channels];
+        for (int d = 0; d < in.documents(); d++) {
+            int begin = in.begin(d);
+            int end = in.begin(d + 1);
+            for (int c = 0; c < channels; c++) {
+                for (int t = begin; t < end; t++) {
+                    double p = in.bias(c);
+                    pTerms[t][c] = Math.abs(p);
+                    for (int k = 0; k < 4; k++) {
+                        double term = t - 3 + k >= begin ? in.weight(c, k) * in.x(t - 3 + k, c) : 0;
+                        p += term;
+                        pTerms[t][c] += Math.abs(term);
+                    }
+                    y[t][c] = p * sigmoid(p);
+                    double q = policy == SiluGradPolicy.BF16 ? BFloat16.toFloat(BFloat16.fromDouble(p)) : p;
+                    g[t][c] = in.dy(t, c) * sigmoid(q) * (1 + q * sigmoid(-q));
+                    dbias[c] += g[t][c];
+                    for (int k = 0; k < 4; k++) {
+                        dweight[c][k] += t - 3 + k >= begin ? g[t][c] * in.x(t - 3 + k, c) : 0;
+                    }
+                }
+                for (int t = begin; t < end; t++) {
+                    for (int k = 0; k < 4; k++) {
+                        if (t + 3 - k < end) {
+                            double term = in.weight(c, k) * g[t + 3 - k][c];
+                            dx[t][c] += term;
+                            terms[t][c] += Math.abs(term);
+                        }
+                    }
+                }
+            }
+        }
+        return new Result(y, pTerms, dx, terms, dweight, dbias);
+    }
+
+    private static double sigmoid(double p) {
+        return p >= 0 ? 1 / (1 + Math.exp(-p)) : Math.exp(p) / (1 + Math.exp(p));
+    }
+}
