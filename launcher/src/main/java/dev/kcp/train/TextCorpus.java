@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Stream;
+import java.util.zip.CRC32C;
 
 /**
  * Training text as documents: the runs of lines between blank lines. A blank line holds nothing but its ending,
@@ -73,6 +74,16 @@ public final class TextCorpus {
     /** Length of all documents together. */
     public long bytes() {
         return bytes;
+    }
+
+    /** A checksum of all documents and where they end. */
+    long digest() {
+        CRC32C checksum = new CRC32C();
+        for (int document = 0; document < documents; document++) {
+            checksum.update(texts.get(textOf[document]), beginOf[document], bytes(document));
+            checksum.update(0);
+        }
+        return checksum.getValue();
     }
 
     /** Copies bytes {@code [begin, end)} of a document. */

@@ -1,6 +1,6 @@
 package dev.kcp.train;
 
-import dev.kcp.core.Partition;
+import dev.kcp.core.Layout;
 import java.util.Objects;
 
 /**
@@ -25,7 +25,7 @@ public record TrainConfig(
         double learningRate,
         double weightDecay,
         double clipNorm,
-        Partition.Layout layout,
+        Layout layout,
         int align,
         boolean checkpoint) {
     public TrainConfig {

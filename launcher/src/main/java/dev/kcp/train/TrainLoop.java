@@ -38,9 +38,10 @@ public final class TrainLoop {
      * Trains for all steps; collective.
      *
      * @return the same numbers on every rank but for times
-     * @throws KcpException if the group fails, or with {@code RANK_FAILED} if the loss leaves the finite numbers
+     * @throws KcpException if the group fails or was started with different settings, or with {@code RANK_FAILED} if the loss leaves the finite numbers
      */
     public TrainSummary run(TrainListener listener) {
+        RunAgreement.check(config, corpus, communicator);
         ParameterTable table = new ParameterTable(config.shape());
         ExchangeCounter counter = new ExchangeCounter(communicator);
         try (CloseStack owners = new CloseStack()) {
@@ -116,7 +117,7 @@ public final class TrainLoop {
                 config.steps(),
                 Math.round(tokensPerSecond(config.steps(), nanos)),
                 communicator.size(),
-                LayoutNames.nameOf(config.layout()),
+                config.layout().label(),
                 config.shape().layers(),
                 config.shape().channels(),
                 config.tokens(),

@@ -3,6 +3,7 @@ package dev.kcp.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
@@ -68,7 +69,7 @@ class CrossEntropyTest {
         TextCorpus corpus = TextCorpus.of(text.getBytes(StandardCharsets.ISO_8859_1));
         PackedBatch batch = new Packer(corpus, corpus.bytes(0) + 1, 1).next();
         Shard shard = new Shard();
-        shard.take(batch, Partition.of(Partition.Layout.CONTIGUOUS, batch.cuSeqlens(), 1, 1), 0);
+        shard.take(batch, Partition.of(Layout.CONTIGUOUS, batch.cuSeqlens(), 1, 1), 0);
         return shard;
     }
 }

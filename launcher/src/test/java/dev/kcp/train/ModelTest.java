@@ -8,6 +8,7 @@ import dev.kcp.comm.LocalRanks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.core.KcpContext;
+import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
 import dev.kcp.tensor.HostMemory;
 import java.lang.foreign.ValueLayout;
@@ -71,7 +72,7 @@ class ModelTest {
             ParameterTable table, PackedBatch batch, int world, int align, boolean checkpointed, boolean disturbed) {
         return LocalRanks.run(world, DEADLINE, communicator -> {
                     Partition partition =
-                            Partition.of(Partition.Layout.ZIGZAG, batch.cuSeqlens(), world, align);
+                            Partition.of(Layout.ZIGZAG, batch.cuSeqlens(), world, align);
                     ExchangeCounter counter = new ExchangeCounter(communicator);
                     Shard shard = new Shard();
                     shard.take(batch, partition, communicator.rank());

@@ -2,7 +2,7 @@ package dev.kcp.train;
 
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.kcp.core.Partition.Layout;
+import dev.kcp.core.Layout;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;

@@ -9,12 +9,13 @@ import dev.kcp.comm.LocalRanks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.core.Partition;
-import dev.kcp.core.Partition.Layout;
+import dev.kcp.core.Layout;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
+import java.util.function.IntFunction;
 import org.assertj.core.data.Offset;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -113,24 +114,47 @@ class TrainLoopTest {
                 .hasMessageContaining("left the finite numbers: step=");
     }
 
+    @Test
+    void ranksWithOtherSettingsOrTextAreNamed() {
+        TrainConfig config = config(64, 1, Layout.CONTIGUOUS, 64, true);
+        TrainConfig longer = config(64, 2, Layout.CONTIGUOUS, 64, true);
+        TextCorpus other = TextCorpus.of("another text".getBytes(StandardCharsets.US_ASCII));
+        assertThatThrownBy(() -> runEach(3, rank -> rank == 1 ? longer : config, rank -> CORPUS))
+                .isInstanceOfSatisfying(
+                        KcpException.class,
+                        failure -> assertThat(failure.code()).isEqualTo(KcpException.Code.DISAGREEMENT))
+                .hasMessageContaining("rank1={")
+                .hasMessageContaining("steps=2");
+        assertThatThrownBy(() -> runEach(2, rank -> config, rank -> rank == 1 ? other : CORPUS))
+                .isInstanceOf(KcpException.class)
+                .hasMessageContaining("documents=1 bytes=12");
+    }
+
     private static Run run(TrainConfig config, int world) {
         return run(config, CORPUS, world);
     }
 
     private static Run run(TrainConfig config, TextCorpus corpus, int world) {
-        List<Run> runs = LocalRanks.run(world, DEADLINE, communicator -> {
-            List<Double> losses = new ArrayList<>();
-            try (ConvEngine engine = new CpuConvEngine(1)) {
-                TrainSummary summary = new TrainLoop(config, corpus, communicator, engine, new Gemm(1))
-                        .run((step, loss, tokensPerSecond) -> losses.add(loss));
-                return new Run(summary, losses);
-            }
-        });
+        List<Run> runs = runEach(world, rank -> config, rank -> corpus);
         for (Run run : runs) {
             assertThat(run.losses()).isEqualTo(runs.getFirst().losses());
             assertThat(run.summary().haloBytes()).isEqualTo(runs.getFirst().summary().haloBytes());
         }
         return runs.getFirst();
+    }
+
+    private static List<Run> runEach(
+            int world, IntFunction<TrainConfig> configOf, IntFunction<TextCorpus> corpusOf) {
+        return LocalRanks.run(world, DEADLINE, communicator -> {
+            int rank = communicator.rank();
+            List<Double> losses = new ArrayList<>();
+            try (ConvEngine engine = new CpuConvEngine(1)) {
+                TrainLoop loop = new TrainLoop(
+                        configOf.apply(rank), corpusOf.apply(rank), communicator, engine, new Gemm(1));
+                TrainSummary summary = loop.run((step, loss, tokensPerSecond) -> losses.add(loss));
+                return new Run(summary, losses);
+            }
+        });
     }
 
     private static TrainConfig config(int tokens, int steps, Layout layout, int align, boolean checkpoint) {
