@@ -70,7 +70,7 @@ public final class CausalConv1d {
         try (Tensor sums =
                 Tensor.zeros(options.policy().sumType(), tables.nodes().size(), in.sumPlanes(), in.channels())) {
             engine.main(tables, in, options, dy, out.dx(), null, sums);
-            RootSums.store(sums, out.dweight(), out.dbias());
+            TreeSums.store(sums, out.dweight(), out.dbias());
         }
         return out;
     }

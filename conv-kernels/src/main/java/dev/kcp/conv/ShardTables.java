@@ -74,14 +74,13 @@ public final class ShardTables {
         this.owedRow = owedRow;
         int fragments = spans.size();
         begin = new int[fragments + 1];
-        headBegin = new int[fragments];
+        headBegin = headBegins(spans);
         tailBegin = new int[fragments];
         int heads = 0;
         int tails = 0;
         for (int f = 0; f < fragments; f++) {
             Span span = spans.get(f);
             begin[f + 1] = Math.addExact(begin[f], span.length());
-            headBegin[f] = span.continues() ? heads : -1;
             tailBegin[f] = span.owes() ? tails : -1;
             heads += span.continues() ? Math.min(HISTORY, span.length()) : 0;
             tails += span.owes() ? Math.min(HISTORY, span.length()) : 0;
@@ -110,6 +109,17 @@ public final class ShardTables {
         return new ShardTables(packedTokens, List.copyOf(spans), historyRow.clone(), owedRow.clone());
     }
 
+    /** First row of each continuing fragment in the buffer of all head rows; -1 for the others. */
+    public static int[] headBegins(List<Span> spans) {
+        int[] begins = new int[spans.size()];
+        int heads = 0;
+        for (int f = 0; f < begins.length; f++) {
+            begins[f] = spans.get(f).continues() ? heads : -1;
+            heads += spans.get(f).continues() ? Math.min(HISTORY, spans.get(f).length()) : 0;
+        }
+        return begins;
+    }
+
     /** Whole documents: nothing before a document's first token, nothing owed. */
     public static ShardTables ofDocuments(int[] cuSeqlens) {
         List<Span> spans = new ArrayList<>(cuSeqlens.length - 1);
@@ -119,6 +129,15 @@ public final class ShardTables {
         int[] none = new int[HISTORY * spans.size()];
         Arrays.fill(none, -1);
         return new ShardTables(cuSeqlens[cuSeqlens.length - 1], spans, none, none);
+    }
+
+    /** As {@link #nodes()} of a shard with these fragments, for those who know other ranks' fragments. */
+    public static List<NodeKey> nodesOf(long packedTokens, List<Span> spans) {
+        int[] begin = new int[spans.size() + 1];
+        for (int f = 0; f < spans.size(); f++) {
+            begin[f + 1] = Math.addExact(begin[f], spans.get(f).length());
+        }
+        return nodes(packedTokens, shares(packedTokens, spans, begin));
     }
 
     private static List<Share> shares(long packedTokens, List<Span> spans, int[] begin) {

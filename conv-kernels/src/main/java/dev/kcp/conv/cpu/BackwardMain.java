@@ -4,7 +4,7 @@ import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.ShardTables;
-import dev.kcp.tensor.DType;
+import dev.kcp.conv.TreeSums;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -119,21 +119,9 @@ final class BackwardMain {
     private long addSums(long left, long right, int width) {
         for (int plane = 0; plane < Taps.PLANES; plane++) {
             long offset = (long) plane * BLOCK_CHANNELS * sumBytes;
-            add(left + offset, right + offset, width);
+            TreeSums.add(options.policy().sumType(), left + offset, right + offset, width);
         }
         return left;
-    }
-
-    private void add(long left, long right, int width) {
-        for (int c = 0; c < width; c++) {
-            if (options.policy().sumType() == DType.F64) {
-                long at = c * 8L;
-                Scalars.storeDouble(Scalars.loadDouble(left + at) + Scalars.loadDouble(right + at), left + at);
-            } else {
-                long at = c * 4L;
-                Scalars.storeFloat(Scalars.loadFloat(left + at) + Scalars.loadFloat(right + at), left + at);
-            }
-        }
     }
 
     /** g and sums of the run's rows, g of up to three rows after it, and from them dx. */

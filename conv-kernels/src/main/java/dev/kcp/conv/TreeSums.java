@@ -6,11 +6,30 @@ import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.ValueLayout;
 
-/** The one rounding of dweight and dbias: from the tree's root to the type that was asked for. */
-public final class RootSums {
-    private RootSums() {}
+/** Arithmetic on the sums of the reduction tree, FP32 or FP64, in host memory. */
+public final class TreeSums {
+    private TreeSums() {}
+
+    /** left += right: one addition of two nodes. */
+    public static void add(DType type, long left, long right, long elements) {
+        for (long i = 0; i < elements; i++) {
+            if (type == DType.F64) {
+                long at = i * Double.BYTES;
+                double sum = HostMemory.ALL.get(ValueLayout.JAVA_DOUBLE, left + at)
+                        + HostMemory.ALL.get(ValueLayout.JAVA_DOUBLE, right + at);
+                HostMemory.ALL.set(ValueLayout.JAVA_DOUBLE, left + at, sum);
+            } else {
+                long at = i * Float.BYTES;
+                float sum = HostMemory.ALL.get(ValueLayout.JAVA_FLOAT, left + at)
+                        + HostMemory.ALL.get(ValueLayout.JAVA_FLOAT, right + at);
+                HostMemory.ALL.set(ValueLayout.JAVA_FLOAT, left + at, sum);
+            }
+        }
+    }
 
     /**
+     * The one rounding of dweight and dbias: from the tree's root to the type that was asked for.
+     *
      * @param sums FP32 or FP64 {@code [1, planes, C]} on the host, or with no node {@code [0, planes, C]}: zeros
      * @param dweight FP32 or BF16 {@code [C, 4]}, or null
      * @param dbias FP32 or BF16 {@code [C]}, or null
