@@ -1,7 +1,8 @@
 package dev.kcp.train;
 
 import dev.kcp.conv.ConvOptions;
-import dev.kcp.core.Gradients;
+import dev.kcp.conv.Gradients;
+import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.KcpConv1d;
 import dev.kcp.core.PartialGradients;
 import dev.kcp.core.RecomputeHandle;
@@ -141,6 +142,11 @@ final class Layer {
             gradients.tensor(parameters.taps()).segment().copyFrom(sums.dweight().segment());
             gradients.tensor(parameters.bias()).segment().copyFrom(sums.dbias().segment());
         }
+    }
+
+    /** Exchanges made so far. */
+    ExchangeCounts exchanges() {
+        return conv.exchanges();
     }
 
     private long elements(int rows) {

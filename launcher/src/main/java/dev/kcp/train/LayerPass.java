@@ -13,22 +13,19 @@ import dev.kcp.core.Saved;
 final class LayerPass implements AutoCloseable {
     private final Layer layer;
     private final StepState state;
-    private final ExchangeCounter counter;
     private final RecomputeHandle handle;
     private final Checkpoint checkpoint;
     private Saved saved;
     private PartialGradients partial;
 
-    LayerPass(Layer layer, StepState state, ExchangeCounter counter, boolean checkpointed) {
+    LayerPass(Layer layer, StepState state, boolean checkpointed) {
         this.layer = layer;
         this.state = state;
-        this.counter = counter;
         this.handle = checkpointed ? RecomputeHandle.create() : null;
         this.checkpoint = checkpointed ? Checkpoint.of(handle) : null;
     }
 
     void forward() {
-        counter.enter(ExchangeCounter.Pass.FORWARD);
         if (checkpoint == null) {
             saved = layer.convolve(state, null);
             layer.project(state);
@@ -43,10 +40,8 @@ final class LayerPass implements AutoCloseable {
 
     void backward() {
         if (checkpoint != null) {
-            counter.enter(ExchangeCounter.Pass.RECOMPUTE);
             saved = checkpoint.recompute(() -> layer.convolve(state, handle));
         }
-        counter.enter(ExchangeCounter.Pass.BACKWARD);
         partial = layer.backward(state, saved);
         closeRegion();
     }

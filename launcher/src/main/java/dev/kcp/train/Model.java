@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.KcpContext;
 import dev.kcp.tensor.HostMemory;
 import java.util.ArrayList;
@@ -13,15 +14,13 @@ import jdk.incubator.vector.FloatVector;
 final class Model implements AutoCloseable {
     private final ParameterTable table;
     private final Gemm gemm;
-    private final ExchangeCounter counter;
     private final boolean checkpointed;
     private final Activations activations;
     private final List<Layer> layers = new ArrayList<>();
 
-    Model(ParameterTable table, Gemm gemm, ExchangeCounter counter, boolean checkpointed) {
+    Model(ParameterTable table, Gemm gemm, boolean checkpointed) {
         this.table = table;
         this.gemm = gemm;
-        this.counter = counter;
         this.checkpointed = checkpointed;
         this.activations = new Activations(table.shape(), checkpointed);
         for (int layer = 0; layer < table.shape().layers(); layer++) {
@@ -45,7 +44,7 @@ final class Model implements AutoCloseable {
         try (CloseStack owners = new CloseStack()) {
             embed(state, shard);
             for (Layer layer : layers) {
-                LayerPass pass = owners.push(new LayerPass(layer, state, counter, checkpointed));
+                LayerPass pass = owners.push(new LayerPass(layer, state, checkpointed));
                 passes.add(pass);
                 pass.forward();
             }
@@ -55,6 +54,11 @@ final class Model implements AutoCloseable {
             passes.forEach(LayerPass::reduce);
             return loss;
         }
+    }
+
+    /** Exchanges of each layer so far. */
+    List<ExchangeCounts> exchanges() {
+        return layers.stream().map(Layer::exchanges).toList();
     }
 
     private void embed(StepState state, Shard shard) {

@@ -1,7 +1,9 @@
 package dev.kcp.train;
 
 import dev.kcp.KcpException;
+import dev.kcp.comm.Call;
 import dev.kcp.comm.Communicator;
+import dev.kcp.comm.CommunicatorStats;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.core.KcpContext;
 import dev.kcp.core.Partition;
@@ -43,12 +45,12 @@ public final class TrainLoop {
     public TrainSummary run(TrainListener listener) {
         RunAgreement.check(config, corpus, communicator);
         ParameterTable table = new ParameterTable(config.shape());
-        ExchangeCounter counter = new ExchangeCounter(communicator);
+        CommunicatorStats before = communicator.stats();
         try (CloseStack owners = new CloseStack()) {
             ParameterBuffer values = owners.push(new ParameterBuffer(table));
             ParameterBuffer gradients = owners.push(new ParameterBuffer(table));
             AdamW optimizer = owners.push(new AdamW(table, config.weightDecay(), config.clipNorm()));
-            Model model = owners.push(new Model(table, gemm, counter, config.checkpoint()));
+            Model model = owners.push(new Model(table, gemm, config.checkpoint()));
             Tensor sums = owners.push(Tensor.zeros(DType.F64, 2));
             Initializer.fill(values, config.seed());
             Packer packer = new Packer(corpus, config.tokens(), config.seed());
@@ -58,7 +60,7 @@ public final class TrainLoop {
             double loss = Double.NaN;
             long begin = System.nanoTime();
             for (int step = 1; step <= config.steps(); step++) {
-                loss = lossAndGradients(model, shard, packer.next(), counter, values, gradients, sums);
+                loss = lossAndGradients(model, shard, packer.next(), values, gradients, sums);
                 double norm = optimizer.step(values, gradients, rate.at(step));
                 if (!Double.isFinite(loss) || !Double.isFinite(norm)) {
                     throw new KcpException(
@@ -69,7 +71,8 @@ public final class TrainLoop {
                 firstLoss = step == 1 ? loss : firstLoss;
                 listener.onStep(step, loss, tokensPerSecond(step, System.nanoTime() - begin));
             }
-            return summary(table, counter, sums, firstLoss, loss, System.nanoTime() - begin);
+            long nanos = System.nanoTime() - begin;
+            return summary(table, model, haloBytes(before, sums), firstLoss, loss, nanos);
         }
     }
 
@@ -78,7 +81,6 @@ public final class TrainLoop {
             Model model,
             Shard shard,
             PackedBatch batch,
-            ExchangeCounter counter,
             ParameterBuffer values,
             ParameterBuffer gradients,
             Tensor sums) {
@@ -86,7 +88,7 @@ public final class TrainLoop {
                 Partition.of(config.layout(), batch.cuSeqlens(), communicator.size(), config.align());
         shard.take(batch, partition, communicator.rank());
         double own;
-        try (KcpContext context = new KcpContext(partition, counter, engine)) {
+        try (KcpContext context = new KcpContext(partition, communicator, engine)) {
             own = model.lossAndGradients(context, shard, values, gradients);
         }
         communicator.allReduceFloats(
@@ -96,21 +98,27 @@ public final class TrainLoop {
         return sums.segment().getAtIndex(ValueLayout.JAVA_DOUBLE, 0) / batch.tokens();
     }
 
+    /** Bytes that all ranks sent since the run began, mean of a step; collective. */
+    private TrainSummary.HaloBytes haloBytes(CommunicatorStats before, Tensor sums) {
+        CommunicatorStats after = communicator.stats();
+        Call.Kind[] kinds = {Call.Kind.HALO_FORWARD, Call.Kind.HALO_BACKWARD};
+        for (int i = 0; i < kinds.length; i++) {
+            long sent = after.bytesSent(kinds[i]) - before.bytesSent(kinds[i]);
+            sums.segment().setAtIndex(ValueLayout.JAVA_DOUBLE, i, (double) sent / config.steps());
+        }
+        communicator.allReduceDoubles("halo bytes", sums.address(), kinds.length);
+        return new TrainSummary.HaloBytes(
+                Math.round(sums.segment().getAtIndex(ValueLayout.JAVA_DOUBLE, 0)),
+                Math.round(sums.segment().getAtIndex(ValueLayout.JAVA_DOUBLE, 1)));
+    }
+
     private TrainSummary summary(
             ParameterTable table,
-            ExchangeCounter counter,
-            Tensor sums,
+            Model model,
+            TrainSummary.HaloBytes haloBytes,
             double firstLoss,
             double finalLoss,
             long nanos) {
-        sums.segment()
-                .setAtIndex(ValueLayout.JAVA_DOUBLE, 0, counter.sentBytes(ExchangeCounter.Pass.FORWARD)
-                        + counter.sentBytes(ExchangeCounter.Pass.RECOMPUTE));
-        sums.segment()
-                .setAtIndex(ValueLayout.JAVA_DOUBLE, 1, counter.sentBytes(ExchangeCounter.Pass.BACKWARD));
-        communicator.allReduceDoubles("halo bytes", sums.address(), 2);
-        double forwardBytes = sums.segment().getAtIndex(ValueLayout.JAVA_DOUBLE, 0) / config.steps();
-        double backwardBytes = sums.segment().getAtIndex(ValueLayout.JAVA_DOUBLE, 1) / config.steps();
         return new TrainSummary(
                 firstLoss,
                 finalLoss,
@@ -122,8 +130,8 @@ public final class TrainLoop {
                 config.shape().channels(),
                 config.tokens(),
                 table.parameters(),
-                TrainSummary.Exchanges.of(counter, (long) config.shape().layers() * config.steps()),
-                new TrainSummary.HaloBytes(Math.round(forwardBytes), Math.round(backwardBytes)),
+                TrainSummary.Exchanges.of(model.exchanges(), config.steps()),
+                haloBytes,
                 TimeUnit.NANOSECONDS.toMillis(nanos));
     }
 

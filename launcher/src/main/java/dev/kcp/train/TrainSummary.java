@@ -3,6 +3,8 @@ package dev.kcp.train;
 import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.kcp.core.ExchangeCounts;
+import java.util.List;
 
 /**
  * What a run came to; its JSON is the last line that {@code kcp train} prints.
@@ -42,14 +44,15 @@ public record TrainSummary(
             @JsonProperty("forward") Number forward,
             @JsonProperty("recompute") Number recompute,
             @JsonProperty("backward") Number backward) {
-        static Exchanges of(ExchangeCounter counter, long layerSteps) {
+        static Exchanges of(List<ExchangeCounts> layers, int steps) {
+            long layerSteps = (long) layers.size() * steps;
             return new Exchanges(
-                    perLayer(counter.exchanges(ExchangeCounter.Pass.FORWARD), layerSteps),
-                    perLayer(counter.exchanges(ExchangeCounter.Pass.RECOMPUTE), layerSteps),
-                    perLayer(counter.exchanges(ExchangeCounter.Pass.BACKWARD), layerSteps));
+                    share(layers.stream().mapToLong(ExchangeCounts::forward).sum(), layerSteps),
+                    share(layers.stream().mapToLong(ExchangeCounts::recompute).sum(), layerSteps),
+                    share(layers.stream().mapToLong(ExchangeCounts::backward).sum(), layerSteps));
         }
 
-        private static Number perLayer(long exchanges, long layerSteps) {
+        private static Number share(long exchanges, long layerSteps) {
             if (exchanges % layerSteps == 0) {
                 return exchanges / layerSteps;
             }

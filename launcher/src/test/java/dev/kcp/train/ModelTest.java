@@ -73,14 +73,13 @@ class ModelTest {
         return LocalRanks.run(world, DEADLINE, communicator -> {
                     Partition partition =
                             Partition.of(Layout.ZIGZAG, batch.cuSeqlens(), world, align);
-                    ExchangeCounter counter = new ExchangeCounter(communicator);
                     Shard shard = new Shard();
                     shard.take(batch, partition, communicator.rank());
                     try (ConvEngine engine = new CpuConvEngine(1);
-                            KcpContext context = new KcpContext(partition, counter, engine);
+                            KcpContext context = new KcpContext(partition, communicator, engine);
                             ParameterBuffer values = new ParameterBuffer(table);
                             ParameterBuffer gradients = new ParameterBuffer(table);
-                            Model model = new Model(table, new Gemm(1), counter, checkpointed)) {
+                            Model model = new Model(table, new Gemm(1), checkpointed)) {
                         fill(values, disturbed);
                         double own = model.lossAndGradients(context, shard, values, gradients);
                         return sum(communicator, own, gradients, batch.tokens());
