@@ -55,6 +55,9 @@ public interface Communicator extends AutoCloseable {
      */
     Communicator split(int color, int key);
 
+    /** What this communicator did so far on this rank: calls and payload bytes sent, by kind. */
+    CommunicatorStats stats();
+
     /**
      * Ends the group because of a failure on this rank; peers are told the reason. The first reason wins, later calls
      * change nothing.

@@ -1,0 +1,45 @@
+package dev.kcp.comm;
+
+import java.util.EnumMap;
+import java.util.Map;
+
+/**
+ * What one communicator did so far on this rank.
+ *
+ * @param calls calls made, by kind; kinds without a call are absent
+ * @param bytesSent payload bytes sent to peers, by kind; headers and control messages are not counted
+ */
+public record CommunicatorStats(Map<Call.Kind, Long> calls, Map<Call.Kind, Long> bytesSent) {
+    public CommunicatorStats {
+        calls = Map.copyOf(calls);
+        bytesSent = Map.copyOf(bytesSent);
+    }
+
+    /** Calls of a kind. */
+    public long calls(Call.Kind kind) {
+        return calls.getOrDefault(kind, 0L);
+    }
+
+    /** Payload bytes sent in calls of a kind. */
+    public long bytesSent(Call.Kind kind) {
+        return bytesSent.getOrDefault(kind, 0L);
+    }
+
+    /** Counts for one communicator; read from any thread. */
+    static final class Counter {
+        private final Map<Call.Kind, Long> calls = new EnumMap<>(Call.Kind.class);
+        private final Map<Call.Kind, Long> bytesSent = new EnumMap<>(Call.Kind.class);
+
+        synchronized void call(Call.Kind kind) {
+            calls.merge(kind, 1L, Long::sum);
+        }
+
+        synchronized void sent(Call.Kind kind, long bytes) {
+            bytesSent.merge(kind, bytes, Long::sum);
+        }
+
+        synchronized CommunicatorStats read() {
+            return new CommunicatorStats(calls, bytesSent);
+        }
+    }
+}

@@ -1,0 +1,346 @@
+package dev.kcp.comm;
+
+import dev.kcp.KcpException.Code;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.HostMemory;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Objects;
+import java.util.TreeSet;
+import java.util.stream.IntStream;
+
+/**
+ * The one message-passing communicator for host memory; transports differ in their {@link Wire} only. Texts name world
+ * ranks, since those are what users started; a rank of the group is an index into the group's world ranks.
+ */
+final class GroupCommunicator implements Communicator {
+    static final String WORLD = "world";
+
+    private static final int LABEL_CHARS = 1024;
+
+    private final Mesh mesh;
+    private final GroupState state;
+    private final int[] worldRanks;
+    private final int rank;
+    private final CommunicatorStats.Counter counter = new CommunicatorStats.Counter();
+    private final Scratch scratch = new Scratch();
+    private Round underWay;
+    private volatile boolean closed;
+
+    GroupCommunicator(Mesh mesh, GroupState state, int[] worldRanks) {
+        this.mesh = mesh;
+        this.state = state;
+        this.worldRanks = worldRanks.clone();
+        this.rank = Arrays.stream(worldRanks).boxed().toList().indexOf(mesh.rank());
+    }
+
+    @Override
+    public int rank() {
+        return rank;
+    }
+
+    @Override
+    public int size() {
+        return worldRanks.length;
+    }
+
+    @Override
+    public String transport() {
+        return mesh.transport();
+    }
+
+    @Override
+    public CommunicatorStats stats() {
+        return counter.read();
+    }
+
+    @Override
+    public PendingExchange exchange(Call call, List<Segment> sends, List<Segment> receives) {
+        checkUsable(call);
+        List<List<MemorySegment>> outgoing = byPeer(sends);
+        List<List<MemorySegment>> incoming = byPeer(receives);
+        Sink[] sinks = new Sink[size()];
+        for (int peer = 0; peer < size(); peer++) {
+            if (!incoming.get(peer).isEmpty()) {
+                sinks[peer] = Sink.into(incoming.get(peer));
+            }
+        }
+        Round round = beginCall(call, outgoing, sinks, true);
+        underWay = round;
+        return () -> {
+            if (underWay == round) {
+                round.await();
+                underWay = null;
+            } else if (!round.isDone()) {
+                mesh.checkAlive();
+                throw new IllegalStateException("exchange abandoned: " + round);
+            }
+        };
+    }
+
+    private List<List<MemorySegment>> byPeer(List<Segment> segments) {
+        List<List<MemorySegment>> byPeer = new ArrayList<>();
+        for (int peer = 0; peer < size(); peer++) {
+            byPeer.add(List.of());
+        }
+        for (Segment s : segments) {
+            if (s.peer() >= size() || s.peer() == rank) {
+                throw new IllegalArgumentException(
+                        "not a peer: peer=" + s.peer() + " rank=" + rank + " size=" + size() + " bytes=" + s.bytes());
+            }
+            if (s.bytes() > 0) {
+                if (byPeer.get(s.peer()).isEmpty()) {
+                    byPeer.set(s.peer(), new ArrayList<>());
+                }
+                byPeer.get(s.peer()).add(HostMemory.ALL.asSlice(s.address(), s.bytes()));
+            }
+        }
+        return byPeer;
+    }
+
+    @Override
+    public void allReduceFloats(String label, long address, long elements) {
+        allReduce(label, DType.F32, address, elements);
+    }
+
+    @Override
+    public void allReduceDoubles(String label, long address, long elements) {
+        allReduce(label, DType.F64, address, elements);
+    }
+
+    private void allReduce(String label, DType dtype, long address, long elements) {
+        if (elements < 0) {
+            throw new IllegalArgumentException("negative length: label=" + label + " elements=" + elements);
+        }
+        Call call = new Call(Call.Kind.ALL_REDUCE, label, elements, dtype, 0);
+        checkUsable(call);
+        SumSlices slices = new SumSlices(size(), rank, dtype, address, elements);
+        MemorySegment room = scratch.ofBytes(slices.scratchBytes());
+        beginCall(call, slices.toOwners(), slices.fromPeers(room), false).await();
+        slices.sumOwn(room);
+        nextPhase(call, 1, slices.toPeers(), slices.fromOwners()).await();
+    }
+
+    @Override
+    public List<byte[]> allGather(String label, byte[] mine) {
+        return gather(Call.of(Call.Kind.ALL_GATHER, label), Objects.requireNonNull(mine, "mine"));
+    }
+
+    @Override
+    public void barrier(String label) {
+        gather(Call.of(Call.Kind.BARRIER, label), new byte[0]);
+    }
+
+    private List<byte[]> gather(Call call, byte[] mine) {
+        checkUsable(call);
+        byte[] sent = mine.clone();
+        List<List<MemorySegment>> outgoing = new ArrayList<>();
+        Sink[] sinks = new Sink[size()];
+        for (int peer = 0; peer < size(); peer++) {
+            boolean isPeer = peer != rank;
+            outgoing.add(isPeer && sent.length > 0 ? List.of(MemorySegment.ofArray(sent)) : List.of());
+            sinks[peer] = isPeer ? Sink.collecting() : null;
+        }
+        beginCall(call, outgoing, sinks, true).await();
+        List<byte[]> all = new ArrayList<>();
+        for (int peer = 0; peer < size(); peer++) {
+            all.add(peer == rank ? sent : sinks[peer].collected());
+        }
+        return all;
+    }
+
+    @Override
+    public Communicator split(int color, int key) {
+        List<byte[]> all = gather(
+                Call.of(Call.Kind.SPLIT, "split"),
+                ByteBuffer.allocate(8).putInt(color).putInt(key).array());
+        record Member(int key, int rank) {}
+        int[] members = IntStream.range(0, size())
+                .filter(peer -> ByteBuffer.wrap(all.get(peer)).getInt(0) == color)
+                .mapToObj(peer -> new Member(ByteBuffer.wrap(all.get(peer)).getInt(4), peer))
+                .sorted(Comparator.comparingInt(Member::key).thenComparingInt(Member::rank))
+                .mapToInt(member -> worldRanks[member.rank()])
+                .toArray();
+        // Equal on all members and unique in the mesh, so peers may send to the group before it exists here.
+        String name = state.name() + "/" + (mesh.locked(state::callsMade) - 1) + "." + color;
+        return mesh.open(name, members);
+    }
+
+    @Override
+    public void abort(String reason) {
+        mesh.fail(new Failure(Code.RANK_FAILED, mesh.rank(), -1, "rank " + mesh.rank() + " failed: " + reason));
+    }
+
+    @Override
+    public void close() {
+        if (closed) {
+            return;
+        }
+        closed = true;
+        if (underWay != null) {
+            abort("closed its communicator with an exchange under way: " + underWay);
+            mesh.wire().dropPayload();
+            underWay = null;
+        }
+        mesh.close(state, worldRanks);
+        scratch.close();
+    }
+
+    private void checkUsable(Call call) {
+        if (call.label().length() > LABEL_CHARS) {
+            throw new IllegalArgumentException(
+                    "label too long: chars=" + call.label().length() + " most=" + LABEL_CHARS);
+        }
+        if (closed) {
+            throw new IllegalStateException("communicator is closed: call=" + call);
+        }
+        mesh.checkAlive();
+        if (underWay != null) {
+            throw new IllegalStateException("an exchange is under way: await=" + underWay + " call=" + call);
+        }
+    }
+
+    /** Numbers the call, tells every peer of the group what it is, and starts its first phase. */
+    private Round beginCall(Call call, List<List<MemorySegment>> outgoing, Sink[] sinks, boolean lastPhase) {
+        long number = mesh.locked(state::callsMade);
+        awaitPeersNear(number, call);
+        counter.call(call.kind());
+        return start(new Round(new Step(number, 0, call, sinks), outgoing, lastPhase));
+    }
+
+    private Round nextPhase(Call call, int phase, List<List<MemorySegment>> outgoing, Sink[] sinks) {
+        long number = mesh.locked(state::callsMade) - 1;
+        return start(new Round(new Step(number, phase, call, sinks), outgoing, true));
+    }
+
+    private Round start(Round round) {
+        Failure failure = mesh.locked(() -> state.begin(round.step));
+        if (failure != null) {
+            throw round.ended(mesh.failed(failure));
+        }
+        round.send();
+        return round;
+    }
+
+    /** Keeps this rank from running far ahead of one that has stopped, whose memory and error would both be late. */
+    private void awaitPeersNear(long number, Call call) {
+        if (mesh.locked(() -> state.tooFarBehind(number)).isEmpty()) {
+            return;
+        }
+        mesh.awaitRecords(
+                () -> state.tooFarBehind(number).isEmpty(),
+                () -> leftEarly(state.tooFarBehind(number), number, call),
+                Deadline.in(mesh.deadline()),
+                () -> overdue(number, call, state.tooFarBehind(number)));
+    }
+
+    private Failure leftEarly(Iterable<Integer> needed, long number, Call call) {
+        for (int world : needed) {
+            if (state.leftBefore(world, number)) {
+                return new Failure(
+                        Code.RANK_FAILED,
+                        world,
+                        number,
+                        "rank " + world + " left the group before call " + number + " " + call + ": group="
+                                + state.name());
+            }
+        }
+        return null;
+    }
+
+    private Failure overdue(long number, Call call, Object awaited) {
+        return new Failure(
+                Code.DEADLINE,
+                mesh.rank(),
+                number,
+                "rank " + mesh.rank() + " waited too long in call " + number + " " + call + "; "
+                        + state.furthestBehind()
+                        + ": awaitedRanks=" + awaited + " deadlineMillis="
+                        + mesh.deadline().toMillis() + " group=" + state.name());
+    }
+
+    /** One phase of a call under way: its sends, and the sinks of its step. */
+    private final class Round {
+        private final Step step;
+        private final List<List<MemorySegment>> outgoing;
+        private final boolean lastPhase;
+        private final Flush flush = new Flush(mesh::wake);
+        private boolean done;
+
+        Round(Step step, List<List<MemorySegment>> outgoing, boolean lastPhase) {
+            this.step = step;
+            this.outgoing = outgoing;
+            this.lastPhase = lastPhase;
+        }
+
+        void send() {
+            // Each rank starts with its successor, so that not all of them knock at rank 0 first.
+            for (int i = 1; i < size(); i++) {
+                int peer = (rank + i) % size();
+                List<MemorySegment> pieces = outgoing.get(peer);
+                long bytes = pieces.stream().mapToLong(MemorySegment::byteSize).sum();
+                if (step.phase() > 0 && bytes == 0) {
+                    continue;
+                }
+                mesh.wire()
+                        .send(
+                                worldRanks[peer],
+                                new Frame.Header(state.name(), step.call(), step.phase(), step.record(), bytes),
+                                pieces,
+                                flush);
+                counter.sent(step.record().kind(), bytes);
+            }
+        }
+
+        void await() {
+            try {
+                mesh.await(
+                        () -> step.isComplete() && flush.isDone(),
+                        () -> leftEarly(needed(), step.call(), step.record()),
+                        Deadline.in(mesh.deadline()),
+                        () -> overdue(step.call(), step.record(), stillAwaited()));
+            } finally {
+                ended(null);
+            }
+        }
+
+        /** Peers that must still be there: those that owe payload, and those that get some. */
+        private TreeSet<Integer> needed() {
+            TreeSet<Integer> needed = new TreeSet<>(state.awaited());
+            for (int peer = 0; peer < size(); peer++) {
+                if (!outgoing.get(peer).isEmpty()) {
+                    needed.add(worldRanks[peer]);
+                }
+            }
+            return needed;
+        }
+
+        private TreeSet<Integer> stillAwaited() {
+            TreeSet<Integer> awaited = new TreeSet<>(state.awaited());
+            awaited.addAll(flush.unsentPeers());
+            return awaited;
+        }
+
+        <E> E ended(E result) {
+            mesh.locked(() -> {
+                state.end(lastPhase);
+                return null;
+            });
+            done = true;
+            return result;
+        }
+
+        boolean isDone() {
+            return done;
+        }
+
+        @Override
+        public String toString() {
+            return step.toString();
+        }
+    }
+}

@@ -1,0 +1,399 @@
+package dev.kcp.comm;
+
+import dev.kcp.KcpException;
+import dev.kcp.KcpException.Code;
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.BitSet;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+
+/**
+ * One rank's end of its connections to all ranks: groups, and how they end. A failure of any group ends all of them.
+ *
+ * <p>How ranks agree on one reason: each rank tells all peers the first failure that it knew, its own or the first it
+ * was told, and picks the root cause among those of all living ranks. All pick from the same set. Nobody waits for a
+ * user's thread in this, so it takes milliseconds; a rank that stopped altogether costs {@link #SETTLE_NANOS}.
+ */
+final class Mesh {
+    private static final long SETTLE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+    private static final Duration CLOSE_AFTER_FAILURE = Duration.ofSeconds(2);
+
+    private final int rank;
+    private final int size;
+    private final String transport;
+    private final Duration deadline;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
+    private final Map<String, GroupState> groups = new HashMap<>();
+    private final TreeSet<Failure> candidates = new TreeSet<>(Failure.ROOT_CAUSE_FIRST);
+    private final BitSet heard = new BitSet();
+    private final BitSet saidBye = new BitSet();
+    private final BitSet sawOurBye = new BitSet();
+    private final BitSet gone = new BitSet();
+    private Wire wire;
+    private int openGroups;
+    private int headerWaiters;
+    private boolean closing;
+    private Failure own;
+    private Failure settled;
+
+    Mesh(int rank, int size, String transport, Duration deadline) {
+        this.rank = rank;
+        this.size = size;
+        this.transport = transport;
+        this.deadline = Deadline.check(deadline);
+    }
+
+    /** Connects the mesh, once, before its first use. */
+    void attach(Wire wire) {
+        this.wire = wire;
+    }
+
+    int rank() {
+        return rank;
+    }
+
+    int size() {
+        return size;
+    }
+
+    String transport() {
+        return transport;
+    }
+
+    Duration deadline() {
+        return deadline;
+    }
+
+    Wire wire() {
+        return wire;
+    }
+
+    /** Opens a group of world ranks; this rank is one of them. */
+    GroupCommunicator open(String name, int[] worldRanks) {
+        GroupState state = locked(() -> {
+            GroupState known = group(name);
+            known.register(worldRanks);
+            saidBye.stream().forEach(known::left);
+            openGroups++;
+            return known;
+        });
+        return new GroupCommunicator(this, state, worldRanks);
+    }
+
+    private GroupState group(String name) {
+        return groups.computeIfAbsent(name, n -> new GroupState(n, rank));
+    }
+
+    <T> T locked(Supplier<T> body) {
+        lock.lock();
+        try {
+            return body.get();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Wakes the threads that wait, so that they look again. */
+    void wake() {
+        lock.lock();
+        try {
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /**
+     * Waits, with the lock held in all three questions.
+     *
+     * @param obstacle why waiting is in vain, or null
+     * @param overdue the failure if the deadline passes
+     */
+    void await(BooleanSupplier done, Supplier<Failure> obstacle, Deadline until, Supplier<Failure> overdue) {
+        Failure found;
+        lock.lock();
+        try {
+            while (true) {
+                if (own != null) {
+                    found = own;
+                    break;
+                }
+                found = obstacle.get();
+                if (found != null) {
+                    break;
+                }
+                if (done.getAsBoolean()) {
+                    return;
+                }
+                long nanos = until.remainingNanos();
+                if (nanos <= 0) {
+                    found = overdue.get();
+                    break;
+                }
+                changed.awaitNanos(nanos);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            found = new Failure(Code.RANK_FAILED, rank, -1, "rank " + rank + " was interrupted while it waited");
+        } finally {
+            lock.unlock();
+        }
+        throw failed(found);
+    }
+
+    /** As {@link #await}, for something that a record alone, without payload, may bring about. */
+    void awaitRecords(BooleanSupplier done, Supplier<Failure> obstacle, Deadline until, Supplier<Failure> overdue) {
+        locked(() -> headerWaiters++);
+        try {
+            await(done, obstacle, until, overdue);
+        } finally {
+            locked(() -> headerWaiters--);
+        }
+    }
+
+    /** Throws if the group has ended. */
+    void checkAlive() {
+        Failure failure = locked(() -> own);
+        if (failure != null) {
+            throw failed(failure);
+        }
+    }
+
+    /** Ends the group if it has not ended, and gives what to throw: the same on every rank. */
+    KcpException failed(Failure failure) {
+        fail(failure);
+        Failure agreed;
+        lock.lock();
+        try {
+            long nanos = SETTLE_NANOS;
+            boolean interrupted = Thread.interrupted();
+            while (settled == null && nanos > 0) {
+                try {
+                    nanos = changed.awaitNanos(nanos);
+                } catch (InterruptedException _) {
+                    interrupted = true;
+                }
+            }
+            if (settled == null) {
+                settled = candidates.isEmpty() ? failure : candidates.first();
+            }
+            agreed = settled;
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        } finally {
+            lock.unlock();
+        }
+        // Another thread may have ended the group between this call's send and here.
+        wire.dropPayload();
+        return agreed.toException();
+    }
+
+    /** Ends the group without waiting; only the first reason counts. */
+    void fail(Failure failure) {
+        BitSet tell;
+        lock.lock();
+        try {
+            if (own != null || closing) {
+                return;
+            }
+            own = failure;
+            candidates.add(failure);
+            heard.set(rank);
+            tell = living();
+            settleIfAllHeard();
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+        wire.dropPayload();
+        Frame abort = new Frame.Abort(failure);
+        tell.stream().filter(peer -> peer != rank).forEach(peer -> wire.send(peer, abort));
+    }
+
+    private BitSet living() {
+        BitSet living = new BitSet();
+        living.set(0, size);
+        living.andNot(gone);
+        living.andNot(saidBye);
+        return living;
+    }
+
+    private void settleIfAllHeard() {
+        BitSet silent = living();
+        silent.andNot(heard);
+        if (own != null && settled == null && silent.isEmpty()) {
+            settled = candidates.first();
+            changed.signalAll();
+        }
+    }
+
+    /** Takes a frame without payload from a peer; called by the wire. */
+    void deliver(int peer, Frame frame) {
+        switch (frame) {
+            case Frame.Header header -> header(peer, header);
+            case Frame.Abort abort -> abort(peer, abort.failure());
+            case Frame.Leave leave -> left(peer, leave.group());
+            case Frame.Bye _ -> bye(peer);
+            case Frame.ByeSeen _ -> mark(sawOurBye, peer);
+        }
+    }
+
+    private void header(int peer, Frame.Header header) {
+        Failure failure = locked(() -> {
+            if (own != null) {
+                return null;
+            }
+            GroupState state = group(header.group());
+            Failure wrong = state.header(peer, header);
+            if (headerWaiters > 0 || state.isStepComplete()) {
+                changed.signalAll();
+            }
+            return wrong;
+        });
+        if (failure != null) {
+            fail(failure);
+        }
+    }
+
+    /** Takes a run of payload that follows the peer's last header in the group; copies it before it returns. */
+    void payload(int peer, String group, MemorySegment run) {
+        lock.lock();
+        try {
+            if (own == null) {
+                GroupState state = group(group);
+                state.payload(peer, run);
+                if (state.isStepComplete()) {
+                    changed.signalAll();
+                }
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void abort(int peer, Failure failure) {
+        lock.lock();
+        try {
+            candidates.add(failure);
+            heard.set(peer);
+            settleIfAllHeard();
+        } finally {
+            lock.unlock();
+        }
+        fail(failure);
+    }
+
+    private void left(int peer, String name) {
+        lock.lock();
+        try {
+            GroupState state = group(name);
+            state.left(peer);
+            if (state.isOver()) {
+                groups.remove(name);
+            }
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void bye(int peer) {
+        lock.lock();
+        try {
+            saidBye.set(peer);
+            groups.values().forEach(state -> state.left(peer));
+            settleIfAllHeard();
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+        wire.send(peer, new Frame.ByeSeen());
+    }
+
+    private void mark(BitSet set, int peer) {
+        lock.lock();
+        try {
+            set.set(peer);
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** A connection ended. Orderly if the peer had said goodbye; otherwise the peer is gone, and with it the group. */
+    void lost(int peer, String how) {
+        boolean orderly = locked(() -> {
+            boolean said = saidBye.get(peer);
+            gone.set(peer);
+            settleIfAllHeard();
+            changed.signalAll();
+            return said;
+        });
+        if (!orderly) {
+            fail(new Failure(Code.RANK_FAILED, peer, -1, "rank " + peer + " is gone (" + how + ")"));
+        }
+    }
+
+    /** Closes a group; with the last one the mesh says goodbye and ends its connections. */
+    void close(GroupState state, int[] worldRanks) {
+        boolean last = locked(() -> {
+            state.close();
+            if (state.isOver()) {
+                groups.remove(state.name());
+            }
+            return --openGroups == 0;
+        });
+        Frame leave = new Frame.Leave(state.name());
+        for (int peer : worldRanks) {
+            if (peer != rank) {
+                wire.send(peer, leave);
+            }
+        }
+        if (last) {
+            sayGoodbye();
+        }
+    }
+
+    private void sayGoodbye() {
+        BitSet peers = locked(() -> {
+            closing = true;
+            BitSet all = living();
+            all.or(saidBye);
+            all.andNot(gone);
+            all.clear(rank);
+            return all;
+        });
+        peers.stream().forEach(peer -> wire.send(peer, new Frame.Bye()));
+        Duration limit = locked(() -> own) == null || deadline.compareTo(CLOSE_AFTER_FAILURE) < 0
+                ? deadline
+                : CLOSE_AFTER_FAILURE;
+        Deadline until = Deadline.in(limit);
+        lock.lock();
+        try {
+            while (!isSeen(peers) && !until.expired()) {
+                changed.awaitNanos(until.remainingNanos());
+            }
+        } catch (InterruptedException _) {
+            Thread.currentThread().interrupt();
+        } finally {
+            lock.unlock();
+        }
+        wire.close();
+    }
+
+    private boolean isSeen(BitSet peers) {
+        BitSet waiting = (BitSet) peers.clone();
+        waiting.andNot(sawOurBye);
+        waiting.andNot(gone);
+        return waiting.isEmpty();
+    }
+}
