@@ -1,0 +1,101 @@
+package dev.kcp.launcher;
+
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * Why a job failed: the first failure by time, and what became of the other ranks.
+ *
+ * @param host the machine's name
+ * @param startedAt when the first rank was started
+ * @param first the first rank that failed of itself, empty where the timeout ended the job
+ * @param timeout the timeout that passed, if it did
+ * @param ends how every rank ended, by rank
+ */
+record FailureReport(
+        String host, Instant startedAt, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
+
+    FailureReport {
+        ends = List.copyOf(ends);
+    }
+
+    /**
+     * The first failure by time among ranks that failed of themselves.
+     *
+     * @param secondaryCode an exit code by which a rank says that another rank had failed before, or -1: such a rank
+     *     comes after all others, since the news of a death may arrive before the death is seen here
+     */
+    static Optional<RankEnd> firstFailure(List<RankEnd> ends, int secondaryCode) {
+        return ends.stream()
+                .filter(RankEnd::failedItself)
+                .min(Comparator.comparing((RankEnd end) -> end.status().value() == secondaryCode)
+                        .thenComparing(RankEnd::at)
+                        .thenComparing(RankEnd::rank));
+    }
+
+    /** The block for stderr: the key line first, then the other ranks, equal ends together; ends with a newline. */
+    String text() {
+        StringBuilder text = new StringBuilder("kcp: ");
+        if (timeout.isPresent()) {
+            text.append("the job passed its timeout of ")
+                    .append(seconds(timeout.get()))
+                    .append(" and was ended: host=")
+                    .append(host);
+        } else {
+            RankEnd end = first.orElseThrow();
+            text.append("rank ")
+                    .append(end.rank())
+                    .append(' ')
+                    .append(end.describe())
+                    .append(" after ")
+                    .append(seconds(Duration.between(startedAt, end.at())))
+                    .append(": host=")
+                    .append(host)
+                    .append(" pid=")
+                    .append(end.pid());
+        }
+        text.append('\n');
+        Map<String, List<Integer>> others = new LinkedHashMap<>();
+        for (RankEnd end : ends) {
+            if (first.isEmpty() || end.rank() != first.get().rank()) {
+                others.computeIfAbsent(end.describe(), key -> new ArrayList<>()).add(end.rank());
+            }
+        }
+        others.forEach((how, ranks) -> text.append("kcp:   ")
+                .append(ranks.size() == 1 ? "rank " : "ranks ")
+                .append(listed(ranks))
+                .append(' ')
+                .append(ranks.size() == 1 ? how : how.replace("was ended", "were ended"))
+                .append('\n'));
+        return text.toString();
+    }
+
+    /** {@code 0, 2-5, 9} for rising ranks. */
+    static String listed(List<Integer> ranks) {
+        List<String> runs = new ArrayList<>();
+        for (int begin = 0; begin < ranks.size(); ) {
+            int end = begin + 1;
+            while (end < ranks.size() && ranks.get(end) == ranks.get(end - 1) + 1) {
+                end++;
+            }
+            int last = ranks.get(end - 1);
+            runs.add(
+                    end - begin < 3 && end - begin > 1
+                            ? ranks.get(begin) + ", " + last
+                            : ranks.get(begin) + (end - begin > 1 ? "-" + last : ""));
+            begin = end;
+        }
+        return String.join(", ", runs);
+    }
+
+    private static String seconds(Duration time) {
+        return String.format(Locale.ROOT, "%.1f s", Math.max(0, time.toMillis()) / 1e3);
+    }
+}

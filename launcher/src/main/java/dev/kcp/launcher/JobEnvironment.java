@@ -1,0 +1,75 @@
+package dev.kcp.launcher;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.security.SecureRandom;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * What one job's ranks find in their environment: torchrun's variables, and kcp's own for the rendezvous.
+ *
+ * @param masterPort a port that was free, for a rank 0 that listens itself; kcp ranks meet at the store instead
+ * @param jobId random, so that ranks of another job are told apart
+ * @param secret random, known to this job's ranks only
+ */
+record JobEnvironment(int worldSize, String masterHost, int masterPort, String jobId, String secret) {
+    static final String LOOPBACK = "127.0.0.1";
+
+    /** Every variable that the launcher sets and a user may not. */
+    static final Set<String> NAMES = Set.of(
+            "RANK",
+            "LOCAL_RANK",
+            "WORLD_SIZE",
+            "LOCAL_WORLD_SIZE",
+            "MASTER_ADDR",
+            "MASTER_PORT",
+            "KCP_STORE",
+            "KCP_JOB_ID",
+            "KCP_SECRET");
+
+    /** A new job with fresh names and a free port. */
+    static JobEnvironment create(int worldSize) {
+        SecureRandom random = new SecureRandom();
+        return new JobEnvironment(worldSize, LOOPBACK, freePort(), hex(random, 8), hex(random, 16));
+    }
+
+    /** The variables of one rank. */
+    Map<String, String> of(int rank) {
+        Map<String, String> variables = new LinkedHashMap<>();
+        variables.put("RANK", Integer.toString(rank));
+        variables.put("LOCAL_RANK", Integer.toString(rank));
+        variables.put("WORLD_SIZE", Integer.toString(worldSize));
+        variables.put("LOCAL_WORLD_SIZE", Integer.toString(worldSize));
+        variables.put("MASTER_ADDR", masterHost);
+        variables.put("MASTER_PORT", Integer.toString(masterPort));
+        variables.put("KCP_JOB_ID", jobId);
+        variables.put("KCP_SECRET", secret);
+        return variables;
+    }
+
+    /** Leaves the secret out. */
+    @Override
+    public String toString() {
+        return "JobEnvironment[worldSize=" + worldSize + ", master=" + masterHost + ":" + masterPort + ", jobId="
+                + jobId + "]";
+    }
+
+    private static int freePort() {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName(LOOPBACK))) {
+            return socket.getLocalPort();
+        } catch (IOException e) {
+            throw new UncheckedIOException("no free port on " + LOOPBACK, e);
+        }
+    }
+
+    private static String hex(SecureRandom random, int bytes) {
+        byte[] drawn = new byte[bytes];
+        random.nextBytes(drawn);
+        return HexFormat.of().formatHex(drawn);
+    }
+}

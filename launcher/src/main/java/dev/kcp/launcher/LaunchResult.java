@@ -1,0 +1,15 @@
+package dev.kcp.launcher;
+
+import java.util.Optional;
+
+/**
+ * What became of a job.
+ *
+ * @param exitCode what the command should end with
+ * @param failure the report, which has been printed, where a rank failed or the timeout passed
+ */
+public record LaunchResult(int exitCode, Optional<String> failure) {
+    static LaunchResult of(int exitCode) {
+        return new LaunchResult(exitCode, Optional.empty());
+    }
+}

@@ -1,0 +1,126 @@
+package dev.kcp.launcher;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * What to start and how to end it; frozen before the first rank starts.
+ *
+ * @param ranks world size, at least 1; all on this machine
+ * @param command makes the command line of one rank
+ * @param environment variables for every rank beside those of {@link JobEnvironment}
+ * @param grace time between SIGTERM and SIGKILL when the job is ended
+ * @param timeout longest time for the whole job, empty for none
+ * @param output where the ranks' output goes
+ * @param failureCode which exit code a failing rank gives the job
+ */
+public record LaunchSpec(
+        int ranks,
+        RankCommand command,
+        Map<String, String> environment,
+        Duration grace,
+        Optional<Duration> timeout,
+        Output output,
+        FailureCode failureCode) {
+
+    /** More ranks than this on one machine are taken for a slip of the finger. */
+    public static final int MAX_RANKS = 4096;
+
+    private static final Duration GRACE = Duration.ofSeconds(5);
+
+    /** Makes the command line of one rank. */
+    @FunctionalInterface
+    public interface RankCommand {
+        /**
+         * @param scratch an existing empty folder of this rank, removed when the rank has ended
+         * @return program and arguments; a program without a slash is looked up on PATH
+         */
+        List<String> forRank(int rank, Path scratch);
+    }
+
+    /** Where the ranks' output goes. */
+    public enum Output {
+        /** Stdout to stdout, stderr to stderr, in whole lines that begin with {@code [rank k] }. */
+        PREFIXED,
+        /**
+         * Rank 0's stdout goes to stdout byte by byte as it comes, for progress lines and JSON; every other output
+         * goes to stderr in prefixed lines, but the JVM's incubator warning, which is left out.
+         */
+        RANK0_STDOUT_RAW
+    }
+
+    /** Which exit code a failing rank gives the job. */
+    public enum FailureCode {
+        /** Always 5; the rank's own code says nothing about kcp. */
+        ALWAYS_RANK_FAILED,
+        /** The code of the first failing rank where that is 2 to 8, as kcp's own workers end; otherwise 5. */
+        OF_FIRST_RANK
+    }
+
+    public LaunchSpec {
+        if (ranks < 1 || ranks > MAX_RANKS) {
+            throw new IllegalArgumentException("ranks must be from 1 to " + MAX_RANKS + ": n=" + ranks);
+        }
+        if (grace.isNegative()) {
+            throw new IllegalArgumentException("grace must not be negative: grace=" + grace);
+        }
+        if (timeout.isPresent() && !timeout.get().isPositive()) {
+            throw new IllegalArgumentException("timeout must be positive: timeout=" + timeout.get());
+        }
+        environment = Map.copyOf(environment);
+        for (String name : environment.keySet()) {
+            if (name.isEmpty() || name.indexOf('=') >= 0 || name.indexOf('\0') >= 0) {
+                throw new IllegalArgumentException("no name of an environment variable: name=" + name);
+            }
+        }
+        Set<String> taken = new java.util.TreeSet<>(environment.keySet());
+        taken.retainAll(JobEnvironment.NAMES);
+        if (!taken.isEmpty()) {
+            throw new IllegalArgumentException("environment variables that the launcher sets: names=" + taken);
+        }
+    }
+
+    /** {@code ranks} ranks of any program, as {@code kcp run} starts them. */
+    public static LaunchSpec program(int ranks, List<String> command) {
+        List<String> frozen = List.copyOf(command);
+        if (frozen.isEmpty() || frozen.getFirst().isEmpty()) {
+            throw new IllegalArgumentException("no program: command=" + frozen);
+        }
+        return new LaunchSpec(
+                ranks,
+                (rank, scratch) -> frozen,
+                Map.of(),
+                GRACE,
+                Optional.empty(),
+                Output.PREFIXED,
+                FailureCode.ALWAYS_RANK_FAILED);
+    }
+
+    /** {@code ranks} workers that run a {@code kcp} command in JVMs like this one; see {@link WorkerCommand}. */
+    public static LaunchSpec workers(int ranks, List<String> kcpArguments) {
+        return new LaunchSpec(
+                ranks,
+                WorkerCommand.ofThisJvm(kcpArguments),
+                Map.of(),
+                GRACE,
+                Optional.empty(),
+                Output.RANK0_STDOUT_RAW,
+                FailureCode.OF_FIRST_RANK);
+    }
+
+    public LaunchSpec withEnvironment(Map<String, String> variables) {
+        return new LaunchSpec(ranks, command, variables, grace, timeout, output, failureCode);
+    }
+
+    public LaunchSpec withGrace(Duration newGrace) {
+        return new LaunchSpec(ranks, command, environment, newGrace, timeout, output, failureCode);
+    }
+
+    public LaunchSpec withTimeout(Duration newTimeout) {
+        return new LaunchSpec(ranks, command, environment, grace, Optional.of(newTimeout), output, failureCode);
+    }
+}

@@ -1,0 +1,301 @@
+package dev.kcp.launcher;
+
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
+
+/**
+ * Starts the ranks of one job on this machine, watches them, and ends all at the first failure, at the timeout, or when
+ * this JVM is told to end. One thread decides everything; pumps, exits and the shutdown hook only wake it.
+ */
+public final class LocalAgent {
+    private static final long POLL_MILLIS = 100;
+    /** How long after the grace the guards may take before the agent kills for itself, and again before it gives up. */
+    private static final Duration GUARD_SLACK = Duration.ofMillis(800);
+
+    private static final Duration SHUTDOWN_SLACK = Duration.ofSeconds(2);
+    private static final long HELD_OUTPUT_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+    private enum Stop {
+        NONE,
+        FAILURE,
+        TIMEOUT,
+        OUTPUT_CLOSED,
+        SHUTDOWN
+    }
+
+    private final LaunchSpec spec;
+    private final OutputSink out;
+    private final OutputSink err;
+    private final List<WorkerProcess> workers = new ArrayList<>();
+    private final Semaphore wake = new Semaphore(0);
+    private final CountDownLatch finished = new CountDownLatch(1);
+    private volatile boolean shutdown;
+    private volatile boolean outputClosed;
+    private boolean interrupted;
+    private Instant startedAt;
+    private Stop stop = Stop.NONE;
+    private long stopNanos;
+
+    private LocalAgent(LaunchSpec spec, OutputStream stdout, OutputStream stderr) {
+        this.spec = spec;
+        ReentrantLock lock = new ReentrantLock();
+        this.out = new OutputSink(stdout, lock, () -> {
+            outputClosed = true;
+            wake.release();
+        });
+        this.err = new OutputSink(stderr, lock, () -> {});
+    }
+
+    /**
+     * Runs the job to its end with this process's stdout and stderr. If the JVM is told to end meanwhile, the ranks are
+     * ended first and this method does not matter any more: the JVM exits with 128 + the signal.
+     *
+     * @throws IllegalArgumentException if the program cannot be started
+     * @throws dev.kcp.KcpException if this machine lacks what starting ranks needs
+     */
+    public static LaunchResult run(LaunchSpec spec) {
+        return run(spec, new FileOutputStream(FileDescriptor.out), new FileOutputStream(FileDescriptor.err));
+    }
+
+    static LaunchResult run(LaunchSpec spec, OutputStream stdout, OutputStream stderr) {
+        return new LocalAgent(spec, stdout, stderr).run();
+    }
+
+    private LaunchResult run() {
+        Map<String, String> inherited = new HashMap<>(System.getenv());
+        inherited.putAll(spec.environment());
+        Path setsid = Programs.setsid(System.getenv("PATH"));
+        Thread hook = new Thread(this::endBeforeTheJvm, "kcp-agent-shutdown");
+        Runtime.getRuntime().addShutdownHook(hook);
+        try (JobFolder folder = new JobFolder()) {
+            return runIn(folder, setsid, inherited);
+        } finally {
+            finished.countDown();
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+            try {
+                Runtime.getRuntime().removeShutdownHook(hook);
+            } catch (IllegalStateException shuttingDown) {
+                // The hook is running and about to see that the job has finished.
+            }
+        }
+    }
+
+    private LaunchResult runIn(JobFolder folder, Path setsid, Map<String, String> inherited) {
+        try {
+            startAll(folder, setsid, inherited);
+            return watch();
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot start ranks: started=" + workers.size(), e);
+        } finally {
+            endAll();
+        }
+    }
+
+    private void startAll(JobFolder folder, Path setsid, Map<String, String> inherited) throws IOException {
+        JobEnvironment job = JobEnvironment.create(spec.ranks());
+        startedAt = Instant.now();
+        for (int rank = 0; rank < spec.ranks() && !shutdown; rank++) {
+            Path scratch = folder.ofRank(rank);
+            List<String> command = spec.command().forRank(rank, Files.createDirectory(scratch.resolve("tmp")));
+            Programs.require(command.getFirst(), inherited.get("PATH"));
+            Map<String, String> environment = new HashMap<>(inherited);
+            environment.putAll(job.of(rank));
+            workers.add(WorkerProcess.start(
+                    rank, command, environment, scratch, setsid, spec.grace(), routing(), wake::release));
+        }
+    }
+
+    private LaunchResult watch() {
+        long timeoutNanos = spec.timeout().map(Duration::toNanos).orElse(Long.MAX_VALUE);
+        long startNanos = System.nanoTime();
+        while (!allGone()) {
+            pause();
+            boolean failed = false;
+            for (WorkerProcess worker : workers) {
+                failed |= worker.poll().filter(RankEnd::failedItself).isPresent();
+            }
+            if (shutdown) {
+                stopAll(Stop.SHUTDOWN);
+            } else if (failed) {
+                stopAll(Stop.FAILURE);
+            } else if (outputClosed) {
+                stopAll(Stop.OUTPUT_CLOSED);
+            } else if (System.nanoTime() - startNanos > timeoutNanos) {
+                stopAll(Stop.TIMEOUT);
+            }
+            killLeftovers();
+        }
+        awaitOutput();
+        return result();
+    }
+
+    private LaunchResult result() {
+        List<RankEnd> ends =
+                workers.stream().map(worker -> worker.poll().orElseThrow()).toList();
+        boolean workersOfKcp = spec.failureCode() == LaunchSpec.FailureCode.OF_FIRST_RANK;
+        Optional<RankEnd> first = FailureReport.firstFailure(ends, workersOfKcp ? ExitCode.RANK_FAILED : -1);
+        if (shutdown || stop == Stop.SHUTDOWN) {
+            return LaunchResult.of(ExitCode.TERMINATED);
+        }
+        if (stop == Stop.OUTPUT_CLOSED) {
+            return LaunchResult.of(ExitCode.OUTPUT_CLOSED);
+        }
+        if (stop == Stop.TIMEOUT) {
+            return failed(ExitCode.DEADLINE, Optional.empty(), spec.timeout(), ends);
+        }
+        if (first.isEmpty()) {
+            return LaunchResult.of(ExitCode.DONE);
+        }
+        int code = first.get().status().value();
+        boolean keepsCode = workersOfKcp && code >= ExitCode.USAGE && code <= ExitCode.MISSING_DEVICE;
+        return failed(keepsCode ? code : ExitCode.RANK_FAILED, first, Optional.empty(), ends);
+    }
+
+    private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
+        String text = new FailureReport(Host.name(), startedAt, first, timeout, ends).text();
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        err.write(bytes, bytes.length);
+        return new LaunchResult(exitCode, Optional.of(text));
+    }
+
+    private boolean allGone() {
+        return workers.stream().allMatch(WorkerProcess::isGone);
+    }
+
+    private void stopAll(Stop why) {
+        if (stop == Stop.NONE) {
+            stop = why;
+            stopNanos = System.nanoTime();
+            workers.forEach(WorkerProcess::stop);
+        }
+    }
+
+    private void killLeftovers() {
+        if (stop == Stop.NONE) {
+            return;
+        }
+        long overdue = System.nanoTime() - stopNanos - spec.grace().toNanos();
+        if (overdue > GUARD_SLACK.toNanos()) {
+            workers.stream().filter(worker -> !worker.isGone()).forEach(WorkerProcess::kill);
+        }
+        if (overdue > 2 * GUARD_SLACK.toNanos()) {
+            workers.forEach(WorkerProcess::giveUp);
+        }
+    }
+
+    /** Ends what still runs where starting or watching threw. */
+    private void endAll() {
+        while (!allGone()) {
+            stopAll(Stop.FAILURE);
+            pause();
+            workers.forEach(WorkerProcess::poll);
+            killLeftovers();
+        }
+    }
+
+    /** All programs are gone, so what is left in the pipes comes at once, unless the reader of our output is slow. */
+    private void awaitOutput() {
+        while (!shutdown && !outputClosed) {
+            boolean held = false;
+            boolean done = true;
+            for (WorkerProcess worker : workers) {
+                done &= worker.isOutputDone();
+                held |= !worker.isOutputDone() && worker.isOutputHeld(HELD_OUTPUT_NANOS);
+            }
+            if (done) {
+                return;
+            }
+            if (held
+                    && workers.stream()
+                            .allMatch(worker -> worker.isOutputDone() || worker.isOutputHeld(HELD_OUTPUT_NANOS))) {
+                reportHeldOutput();
+                return;
+            }
+            pauseMillis(5);
+        }
+    }
+
+    private void reportHeldOutput() {
+        List<Integer> ranks = workers.stream()
+                .filter(worker -> !worker.isOutputDone())
+                .map(WorkerProcess::rank)
+                .toList();
+        byte[] bytes = ("kcp: a process that left its rank's session still holds the output of rank "
+                        + FailureReport.listed(ranks) + "; it was not ended\n")
+                .getBytes(StandardCharsets.UTF_8);
+        err.write(bytes, bytes.length);
+    }
+
+    private void endBeforeTheJvm() {
+        shutdown = true;
+        wake.release();
+        try {
+            byte[] bytes = "kcp: interrupted, ending the ranks\n".getBytes(StandardCharsets.UTF_8);
+            err.tryWrite(bytes, 100);
+            Duration limit = spec.grace().plus(SHUTDOWN_SLACK);
+            if (!finished.await(limit.toMillis(), TimeUnit.MILLISECONDS)) {
+                return; // The guards go on without this JVM.
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void pause() {
+        pauseMillis(POLL_MILLIS);
+    }
+
+    private void pauseMillis(long millis) {
+        try {
+            if (wake.tryAcquire(millis, TimeUnit.MILLISECONDS)) {
+                wake.drainPermits();
+            }
+        } catch (InterruptedException e) {
+            interrupted = true;
+            shutdown = true;
+        }
+    }
+
+    private WorkerProcess.Output routing() {
+        boolean raw0 = spec.output() == LaunchSpec.Output.RANK0_STDOUT_RAW;
+        return new WorkerProcess.Output() {
+            @Override
+            public OutputPump stdout(int rank, InputStream in) {
+                String name = "kcp-rank-" + rank + "-stdout";
+                if (raw0 && rank == 0) {
+                    return OutputPump.raw(name, in, out);
+                }
+                return OutputPump.lines(name, in, raw0 ? err : out, prefix(rank), false);
+            }
+
+            @Override
+            public OutputPump stderr(int rank, InputStream in) {
+                return OutputPump.lines("kcp-rank-" + rank + "-stderr", in, err, prefix(rank), raw0);
+            }
+        };
+    }
+
+    private static String prefix(int rank) {
+        return "[rank " + rank + "] ";
+    }
+}

@@ -1,0 +1,71 @@
+package dev.kcp.launcher;
+
+import java.io.File;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/** The command line of a worker that runs a {@code kcp} command in a JVM like this one. */
+public final class WorkerCommand {
+    /** What every JVM that runs kcp needs; the {@code kcp} script passes the same. */
+    private static final List<String> JVM_FLAGS = List.of(
+            "--add-modules=jdk.incubator.vector",
+            "--enable-native-access=ALL-UNNAMED",
+            // JavaCPP counts all of the process's memory against its limit, mapped GPU memory too.
+            "-Dorg.bytedeco.javacpp.maxPhysicalBytes=0");
+
+    private WorkerCommand() {}
+
+    /**
+     * Workers that run {@code kcp KCP_ARGUMENTS} with this JVM's java, class path and flags. Each has its own temporary
+     * folder, since native libraries are unpacked there under fixed names, and leaves a crash log in the working
+     * directory.
+     */
+    public static LaunchSpec.RankCommand ofThisJvm(List<String> kcpArguments) {
+        List<String> arguments = List.copyOf(kcpArguments);
+        return (rank, scratch) -> {
+            List<String> command = new ArrayList<>();
+            command.add(java());
+            command.addAll(flags(ManagementFactory.getRuntimeMXBean().getInputArguments()));
+            command.add("-Djava.io.tmpdir=" + scratch.toAbsolutePath());
+            command.add("-XX:ErrorFile=" + Path.of("").toAbsolutePath() + "/hs_err_pid%p_rank" + rank + ".log");
+            command.add("-cp");
+            command.add(absoluteClassPath(System.getProperty("java.class.path")));
+            command.add(Main.class.getName());
+            command.addAll(arguments);
+            return command;
+        };
+    }
+
+    /** {@code own} flags without those that only one JVM can have, and all of {@link #JVM_FLAGS} that are missing. */
+    static List<String> flags(List<String> own) {
+        List<String> flags = new ArrayList<>(own);
+        flags.removeIf(flag -> flag.startsWith("-Djava.io.tmpdir=")
+                || flag.startsWith("-XX:ErrorFile=")
+                || flag.startsWith("-agentlib:jdwp")
+                || flag.startsWith("-Xrunjdwp"));
+        for (String needed : JVM_FLAGS) {
+            if (!flags.contains(needed)) {
+                flags.add(needed);
+            }
+        }
+        return flags;
+    }
+
+    private static String absoluteClassPath(String classPath) {
+        List<String> entries = new ArrayList<>();
+        for (String entry : classPath.split(File.pathSeparator)) {
+            entries.add(Path.of(entry).toAbsolutePath().toString());
+        }
+        return String.join(File.pathSeparator, entries);
+    }
+
+    private static String java() {
+        Path home = Path.of(System.getProperty("java.home"), "bin", "java");
+        return Files.isExecutable(home)
+                ? home.toString()
+                : ProcessHandle.current().info().command().orElse("java");
+    }
+}

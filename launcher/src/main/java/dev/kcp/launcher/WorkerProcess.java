@@ -1,0 +1,211 @@
+package dev.kcp.launcher;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+
+/**
+ * One rank: its program, alone in a session and process group, under a guard (see guard.sh) that ends the group when
+ * the launcher closes the guard's stdin or dies. Used by the agent's thread only.
+ */
+final class WorkerProcess {
+    private static final String GUARD = guardScript();
+
+    private final int rank;
+    private final Path scratch;
+    private final Duration grace;
+    private final Process guard;
+    private final OutputPump stdout;
+    private final OutputPump stderr;
+    private Instant stoppedAt;
+    private RankEnd end;
+
+    private WorkerProcess(int rank, Path scratch, Duration grace, Process guard, OutputPump stdout, OutputPump stderr) {
+        this.rank = rank;
+        this.scratch = scratch;
+        this.grace = grace;
+        this.guard = guard;
+        this.stdout = stdout;
+        this.stderr = stderr;
+    }
+
+    /** Connects a rank's two pipes to the launcher's output. */
+    interface Output {
+        OutputPump stdout(int rank, InputStream in);
+
+        OutputPump stderr(int rank, InputStream in);
+    }
+
+    /**
+     * Starts one rank.
+     *
+     * @param environment all of the rank's environment
+     * @param scratch an existing folder of this rank
+     * @param setsid the setsid program
+     * @param onExit called from another thread when the guard has ended
+     * @throws IOException if the operating system starts no further process
+     */
+    static WorkerProcess start(
+            int rank,
+            List<String> command,
+            Map<String, String> environment,
+            Path scratch,
+            Path setsid,
+            Duration grace,
+            Output output,
+            Runnable onExit)
+            throws IOException {
+        long graceTenths = Math.ceilDiv(grace.toMillis(), 100);
+        List<String> guarded = new ArrayList<>(List.of(
+                "/bin/sh",
+                "-c",
+                GUARD,
+                "kcp-guard",
+                Long.toString(graceTenths),
+                scratch.toString(),
+                setsid.toString()));
+        guarded.addAll(command);
+        ProcessBuilder builder = new ProcessBuilder(guarded);
+        builder.environment().clear();
+        builder.environment().putAll(environment);
+        Process guard = builder.start();
+        WorkerProcess worker = new WorkerProcess(
+                rank,
+                scratch,
+                grace,
+                guard,
+                output.stdout(rank, guard.getInputStream()),
+                output.stderr(rank, guard.getErrorStream()));
+        guard.onExit().thenRun(onExit);
+        return worker;
+    }
+
+    int rank() {
+        return rank;
+    }
+
+    /** How the program ended, if it has; the guard may still be ending what the program left behind. */
+    Optional<RankEnd> poll() {
+        if (end == null) {
+            boolean guardGone = !guard.isAlive();
+            Optional<String> written = line("status");
+            if (written.isPresent()) {
+                end = ended(new ExitStatus(Integer.parseInt(written.get())), modified("status"));
+            } else if (guardGone) {
+                end = ended(new ExitStatus(guard.exitValue()), Instant.now());
+            }
+        }
+        return Optional.ofNullable(end);
+    }
+
+    /** Whether program and guard have ended. */
+    boolean isGone() {
+        return end != null && (end.cause() == RankEnd.Cause.STUCK || !guard.isAlive());
+    }
+
+    /** Has the guard end the group: SIGTERM, and SIGKILL after the grace. Returns at once; may be called again. */
+    void stop() {
+        poll();
+        if (stoppedAt == null) {
+            stoppedAt = Instant.now();
+            closeGuardInput();
+        }
+    }
+
+    /** Last resort where the guard did not end the group. */
+    void kill() {
+        guard.descendants().forEach(ProcessHandle::destroyForcibly);
+        guard.destroyForcibly();
+        OptionalLong program = programPid();
+        if (program.isPresent()) {
+            try {
+                new ProcessBuilder("/bin/sh", "-c", "kill -s KILL -- \"-$0\"", Long.toString(program.getAsLong()))
+                        .redirectErrorStream(true)
+                        .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                        .start();
+            } catch (IOException e) {
+                throw new UncheckedIOException("cannot end rank " + rank, e);
+            }
+        }
+    }
+
+    /** Gives up on a rank that outlives SIGKILL. */
+    void giveUp() {
+        if (!isGone()) {
+            end = new RankEnd(rank, pid(), new ExitStatus(137), Instant.now(), RankEnd.Cause.STUCK);
+        }
+    }
+
+    /** Whether all output has been passed on. */
+    boolean isOutputDone() {
+        return stdout.isDone() && stderr.isDone();
+    }
+
+    /** Whether a process outside the rank's group holds a pipe open and has been silent for {@code nanos}. */
+    boolean isOutputHeld(long nanos) {
+        return (stdout.isDone() || stdout.isIdleFor(nanos)) && (stderr.isDone() || stderr.isIdleFor(nanos));
+    }
+
+    private RankEnd ended(ExitStatus status, Instant at) {
+        boolean byLauncher = stoppedAt != null
+                && switch (status.signal().orElse("")) {
+                    case "SIGTERM" -> true;
+                    // Before the grace is over, a SIGKILL is somebody else's.
+                    case "SIGKILL" -> !at.isBefore(stoppedAt.plus(grace).minusMillis(50));
+                    default -> false;
+                };
+        return new RankEnd(rank, pid(), status, at, byLauncher ? RankEnd.Cause.LAUNCHER : RankEnd.Cause.OWN);
+    }
+
+    private long pid() {
+        return programPid().orElse(guard.pid());
+    }
+
+    private OptionalLong programPid() {
+        return line("pid").map(text -> OptionalLong.of(Long.parseLong(text))).orElse(OptionalLong.empty());
+    }
+
+    /** The one line of a scratch file, if it has been written to its end. */
+    private Optional<String> line(String name) {
+        try {
+            String text = Files.readString(scratch.resolve(name), StandardCharsets.US_ASCII);
+            return text.endsWith("\n") ? Optional.of(text.strip()) : Optional.empty();
+        } catch (IOException notYet) {
+            return Optional.empty();
+        }
+    }
+
+    private Instant modified(String name) {
+        try {
+            return Files.getLastModifiedTime(scratch.resolve(name)).toInstant();
+        } catch (IOException gone) {
+            return Instant.now();
+        }
+    }
+
+    private void closeGuardInput() {
+        try {
+            guard.getOutputStream().close();
+        } catch (IOException alreadyGone) {
+            // The guard has ended; there is nobody to tell.
+        }
+    }
+
+    private static String guardScript() {
+        try (InputStream in = WorkerProcess.class.getResourceAsStream("guard.sh")) {
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+# One guard per rank: sh -c THIS kcp-guard GRACE_TENTHS SCRATCH SETSID PROGRAM ARGS...
+#
+#   launcher ──pipe──> watcher          ends the rank's process group when the pipe closes, which the
+#      │                                launcher does to stop the rank and the kernel does if the launcher dies
+#      └── guard (this shell) ─ waits ─> program   leader of its own session and process group
+#
+# The watcher needs neither launcher nor guard alive, so no single SIGKILL leaves a rank behind.
+# SCRATCH/pid holds the program's pid, SCRATCH/status its exit status (128 + n for signal n) once it has ended.
+tenths=$1 scratch=$2 setsid=$3
+shift 3
+
+# Caught, not ignored: an ignored signal would stay ignored in the program. A terminal's Ctrl-C reaches this shell
+# too, and it must live on until the program is gone.
+trap : HUP INT QUIT TERM USR1 USR2
+exec 3<&0 4>&2 </dev/null 2>/dev/null
+
+# Whether the process group $1 has a member that is not a zombie (orphans may wait a second for their reaper).
+group_lives() {
+  kill -s 0 -- "-$1" || return 1
+  for stat in /proc/[0-9]*/stat; do
+    read -r line <"$stat" || continue
+    set -- "$1" ${line##*) }
+    [ "$4" = "$1" ] && [ "$2" != Z ] && return 0
+  done
+  return 1
+}
+
+# "kill -s NAME --", since dash takes the -- of "kill -NAME -- -PID" for an operand.
+# TERM, and after the grace KILL, to the process group $1; $2 is its leader where that may not have called setsid yet.
+end_group() {
+  kill -s TERM -- "-$1" || ${2:+kill -s TERM -- "$2"}
+  kill -s CONT -- "-$1"
+  left=$tenths
+  while [ "$left" -gt 0 ] && group_lives "$1"; do
+    command -p sleep 0.1
+    left=$((left - 1))
+  done
+  kill -s KILL -- "-$1" || ${2:+kill -s KILL -- "$2"}
+}
+
+(
+  trap '' HUP INT QUIT TERM TSTP TTIN TTOU
+  read -r _
+  tries=50
+  until read -r program <"$scratch/pid"; do
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || exit 1
+    command -p sleep 0.1
+  done
+  end_group "$program" "$program"
+) <&3 3<&- 4>&- >/dev/null &
+watcher=$!
+
+# The inner shell redirects, not this one: dash would print "Killed" and the like to the rank's stderr.
+# The program starts last and keeps the pid that its shell writes down: exec and setsid do not change it.
+/bin/sh -c 'exec 2>&4 3<&- 4>&-; echo "$$" >"$0/pid" && exec "$@"' "$scratch" "$setsid" "$@"
+status=$?
+echo "$status" >"$scratch/status"
+exec >/dev/null 4>&-
+
+if read -r program <"$scratch/pid" && group_lives "$program"; then
+  end_group "$program"
+fi
+kill -s KILL -- "$watcher"
+# The launcher reads and removes the scratch folder; without a launcher nobody else would.
+if ! kill -s 0 -- "$PPID"; then
+  command -p rm -rf -- "$scratch"
+  command -p rmdir -- "${scratch%/*}"
+fi
+exit "$status"

@@ -1,0 +1,83 @@
+package dev.kcp.launcher;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.time.Duration;
+import java.time.Instant;
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+
+class FailureReportTest {
+    private static final Instant START = Instant.parse("2026-01-01T00:00:00Z");
+
+    private static RankEnd end(int rank, int status, long afterMillis, RankEnd.Cause cause) {
+        return new RankEnd(rank, 100 + rank, new ExitStatus(status), START.plusMillis(afterMillis), cause);
+    }
+
+    @Test
+    void earliestFailureIsFirst() {
+        List<RankEnd> ends = List.of(
+                end(0, 1, 30, RankEnd.Cause.OWN),
+                end(1, 0, 5, RankEnd.Cause.OWN),
+                end(2, 9, 20, RankEnd.Cause.OWN),
+                end(3, 143, 10, RankEnd.Cause.LAUNCHER));
+        assertThat(FailureReport.firstFailure(ends, -1))
+                .get()
+                .extracting(RankEnd::rank)
+                .isEqualTo(2);
+    }
+
+    @Test
+    void rankThatReportsAnotherRanksDeathIsNotFirst() {
+        List<RankEnd> ends = List.of(end(0, 5, 10, RankEnd.Cause.OWN), end(1, 137, 12, RankEnd.Cause.OWN));
+        assertThat(FailureReport.firstFailure(ends, 5))
+                .get()
+                .extracting(RankEnd::rank)
+                .isEqualTo(1);
+        assertThat(FailureReport.firstFailure(ends, -1))
+                .get()
+                .extracting(RankEnd::rank)
+                .isEqualTo(0);
+        assertThat(FailureReport.firstFailure(ends.subList(0, 1), 5))
+                .get()
+                .extracting(RankEnd::rank)
+                .isEqualTo(0);
+    }
+
+    @Test
+    void textNamesTheFirstFailureAndGroupsTheOthers() {
+        List<RankEnd> ends = List.of(
+                end(0, 143, 40, RankEnd.Cause.LAUNCHER),
+                end(1, 137, 2500, RankEnd.Cause.OWN),
+                end(2, 143, 40, RankEnd.Cause.LAUNCHER),
+                end(3, 143, 40, RankEnd.Cause.LAUNCHER),
+                end(4, 5, 40, RankEnd.Cause.OWN),
+                end(5, 143, 40, RankEnd.Cause.LAUNCHER));
+        String text = new FailureReport("box", START, Optional.of(ends.get(1)), Optional.empty(), ends).text();
+        assertThat(text).isEqualTo("""
+                        kcp: rank 1 was ended by SIGKILL (signal 9) after 2.5 s: host=box pid=101
+                        kcp:   ranks 0, 2, 3, 5 ended by kcp with SIGTERM
+                        kcp:   rank 4 exited with code 5
+                        """);
+    }
+
+    @Test
+    void timeoutNamesNoRankAsFirst() {
+        List<RankEnd> ends = List.of(end(0, 0, 40, RankEnd.Cause.OWN), end(1, 137, 3000, RankEnd.Cause.LAUNCHER));
+        String text =
+                new FailureReport("box", START, Optional.empty(), Optional.of(Duration.ofMillis(1500)), ends).text();
+        assertThat(text).isEqualTo("""
+                        kcp: the job passed its timeout of 1.5 s and was ended: host=box
+                        kcp:   rank 0 exited with code 0
+                        kcp:   rank 1 ended by kcp with SIGKILL
+                        """);
+    }
+
+    @Test
+    void runsOfRanksAreShort() {
+        assertThat(FailureReport.listed(List.of(3))).isEqualTo("3");
+        assertThat(FailureReport.listed(List.of(0, 1))).isEqualTo("0, 1");
+        assertThat(FailureReport.listed(List.of(0, 2, 3, 4, 5, 9))).isEqualTo("0, 2-5, 9");
+    }
+}
