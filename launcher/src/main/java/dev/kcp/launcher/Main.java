@@ -41,7 +41,8 @@ public final class Main {
     /** The command tree; a new subcommand is one line here. */
     static CommandLine commandLine(Map<String, String> environment) {
         CommandLine kcp = new CommandLine(new KcpCommand(environment.containsKey("KCP_STACK_TRACES")))
-                .addSubcommand(new RunCommand());
+                .addSubcommand(new RunCommand())
+                .addSubcommand(new TrainCommand());
         kcp.setExpandAtFiles(false);
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
         kcp.setParameterExceptionHandler((wrong, args) -> usage(wrong));

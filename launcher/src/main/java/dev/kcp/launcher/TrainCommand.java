@@ -134,7 +134,7 @@ final class TrainCommand implements Callable<Integer> {
 
     @Option(
             names = "--learning-rate",
-            defaultValue = "0.003",
+            defaultValue = "0.004",
             paramLabel = "RATE",
             description = "Peak; after a warm-up it falls to a tenth (${DEFAULT-VALUE}).")
     private double learningRate;
@@ -180,8 +180,7 @@ final class TrainCommand implements Callable<Integer> {
         int ranks = world(me);
         Duration deadline = deadline();
         if (device == DeviceChoice.CUDA) {
-            throw new KcpException(
-                    KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
+            throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
         }
         TextCorpus corpus = TextCorpus.read(data, allowBinary);
         if (me.isPresent()) {
@@ -192,8 +191,7 @@ final class TrainCommand implements Callable<Integer> {
         if (ranks > 1) {
             return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments())).exitCode();
         }
-        try (Communicator communicator =
-                LocalCommunicator.group(1, deadline).getFirst()) {
+        try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
             return train(config, corpus, communicator, 1);
         }
     }
@@ -215,8 +213,7 @@ final class TrainCommand implements Callable<Integer> {
     private int world(Optional<RankInfo> me) {
         int ranks = world != null ? world : me.map(RankInfo::worldSize).orElse(1);
         if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
-            throw new IllegalArgumentException(
-                    "ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
+            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
         }
         if (me.isPresent() && me.get().worldSize() != ranks) {
             throw new IllegalArgumentException("--world contradicts the environment: world=" + ranks + " WORLD_SIZE="
@@ -234,8 +231,8 @@ final class TrainCommand implements Callable<Integer> {
 
     /** The command line as it was typed: every rank reads the same options as this process did. */
     private List<String> workerArguments() {
-        List<String> arguments = new ArrayList<>(
-                spec.root().commandLine().getParseResult().originalArgs());
+        List<String> arguments =
+                new ArrayList<>(spec.root().commandLine().getParseResult().originalArgs());
         if (isTerminal()) {
             arguments.add("--terminal");
         }

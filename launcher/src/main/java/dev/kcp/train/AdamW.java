@@ -72,7 +72,8 @@ final class AdamW implements AutoCloseable {
             FloatVector v = Lanes.load(second + i).fma(beta2, g.mul(g).mul(1 - BETA2));
             Lanes.store(m, first + i);
             Lanes.store(v, second + i);
-            FloatVector move = m.mul(stepSize).div(v.sqrt().mul(secondCorrection).add(EPSILON));
+            FloatVector move =
+                    m.mul(stepSize).div(v.sqrt().mul(secondCorrection).add(EPSILON));
             Lanes.store(Lanes.load(value + i).mul(keep).sub(move), value + i);
         }
     }

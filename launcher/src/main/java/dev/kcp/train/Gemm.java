@@ -28,7 +28,10 @@ public final class Gemm {
             throw new KcpException(
                     KcpException.Code.MISSING_DEVICE,
                     "OpenBLAS cannot be loaded: cause="
-                            + String.valueOf(failure.getMessage()).lines().findFirst().orElse(""),
+                            + String.valueOf(failure.getMessage())
+                                    .lines()
+                                    .findFirst()
+                                    .orElse(""),
                     failure);
         }
     }

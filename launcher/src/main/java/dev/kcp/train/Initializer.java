@@ -27,7 +27,11 @@ final class Initializer {
             normal(values, parameters.taps(), 1 / Math.sqrt(ModelShape.TAPS), random);
             constant(values, parameters.bias(), 0);
             // All layers together add about as much to the residual stream as the embedding brought.
-            normal(values, parameters.w2(), 2 * unit / Math.sqrt(channels * (double) table.shape().layers()), random);
+            normal(
+                    values,
+                    parameters.w2(),
+                    2 * unit / Math.sqrt(channels * (double) table.shape().layers()),
+                    random);
         }
     }
 

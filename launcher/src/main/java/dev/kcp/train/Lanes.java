@@ -43,8 +43,8 @@ final class Lanes {
         IntVector bits = value.reinterpretAsInts();
         IntVector odd = bits.lanewise(VectorOperators.LSHR, 16).and(1);
         IntVector rounded = bits.add(odd).add(0x7FFF).lanewise(VectorOperators.LSHR, 16);
-        IntVector result = rounded.blend(
-                QUIET_NAN, value.test(VectorOperators.IS_NAN).cast(INTS));
+        IntVector result =
+                rounded.blend(QUIET_NAN, value.test(VectorOperators.IS_NAN).cast(INTS));
         ((ShortVector) result.convertShape(VectorOperators.I2S, SHORTS, 0))
                 .intoMemorySegment(HostMemory.ALL, address, ORDER);
     }
@@ -65,8 +65,8 @@ final class Lanes {
     /** {@code e^x} for x in [-87, 0] within 2 units in the last place; {@code e^-87}, about 1e-38, below. */
     static FloatVector expOfNegative(FloatVector x) {
         FloatVector clamped = x.max(LOWEST_EXP);
-        FloatVector shifted = clamped.fma(
-                FloatVector.broadcast(FLOATS, LOG2_E), FloatVector.broadcast(FLOATS, ROUND_TO_INTEGER));
+        FloatVector shifted =
+                clamped.fma(FloatVector.broadcast(FLOATS, LOG2_E), FloatVector.broadcast(FLOATS, ROUND_TO_INTEGER));
         FloatVector n = shifted.sub(ROUND_TO_INTEGER);
         FloatVector r = n.fma(FloatVector.broadcast(FLOATS, -LN2_HIGH), clamped);
         r = n.fma(FloatVector.broadcast(FLOATS, -LN2_LOW), r);

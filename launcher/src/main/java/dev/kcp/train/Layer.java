@@ -100,11 +100,9 @@ final class Layer {
         long dOut = activations.residualGradient();
         long convolved = activations.scratch();
         Casts.toFloat(own.y().address(), convolved, elements(rows));
-        gemm.multiply(
-                channels, channels, rows, convolved, true, dOut, false, 1, gradients.address(parameters.w2()));
+        gemm.multiply(channels, channels, rows, convolved, true, dOut, false, 1, gradients.address(parameters.w2()));
         long dConvolved = activations.otherScratch();
-        gemm.multiply(
-                rows, channels, channels, dOut, false, values.address(parameters.w2()), true, 0, dConvolved);
+        gemm.multiply(rows, channels, channels, dOut, false, values.address(parameters.w2()), true, 0, dConvolved);
         Tensor dy = activations.convGradientOut().rows(0, rows);
         Tensor dx = activations.convGradientIn().rows(0, rows);
         Casts.toBf16(dConvolved, dy.address(), elements(rows));
@@ -122,8 +120,7 @@ final class Layer {
                 1,
                 gradients.address(parameters.w1()));
         long dNormed = activations.otherScratch();
-        gemm.multiply(
-                rows, channels, channels, dProjected, false, values.address(parameters.w1()), true, 0, dNormed);
+        gemm.multiply(rows, channels, channels, dProjected, false, values.address(parameters.w1()), true, 0, dNormed);
         RmsNorm.backward(
                 rows,
                 channels,
@@ -139,7 +136,10 @@ final class Layer {
     /** Sums the gradients of taps and bias over the group; collective. */
     void reduce(PartialGradients partial, ParameterBuffer gradients) {
         try (Gradients sums = conv.reduceGradients(List.of(partial), DType.F32)) {
-            gradients.tensor(parameters.taps()).segment().copyFrom(sums.dweight().segment());
+            gradients
+                    .tensor(parameters.taps())
+                    .segment()
+                    .copyFrom(sums.dweight().segment());
             gradients.tensor(parameters.bias()).segment().copyFrom(sums.dbias().segment());
         }
     }

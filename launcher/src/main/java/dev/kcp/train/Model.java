@@ -65,8 +65,7 @@ final class Model implements AutoCloseable {
         long rowBytes = rowBytes();
         long vectors = state.values().address(table.embedding());
         for (int row = 0; row < state.rows(); row++) {
-            HostMemory.copy(
-                    vectors + shard.input(row) * rowBytes, activations.residual(0) + row * rowBytes, rowBytes);
+            HostMemory.copy(vectors + shard.input(row) * rowBytes, activations.residual(0) + row * rowBytes, rowBytes);
         }
     }
 

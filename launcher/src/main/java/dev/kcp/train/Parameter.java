@@ -12,8 +12,8 @@ package dev.kcp.train;
 public record Parameter(String name, long offset, int rows, int columns, boolean decayed) {
     public Parameter {
         if (offset < 0 || rows < 1 || columns < 1) {
-            throw new IllegalArgumentException("not a parameter: name=" + name + " offset=" + offset + " rows=" + rows
-                    + " columns=" + columns);
+            throw new IllegalArgumentException(
+                    "not a parameter: name=" + name + " offset=" + offset + " rows=" + rows + " columns=" + columns);
         }
     }
 

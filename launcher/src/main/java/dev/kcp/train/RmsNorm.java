@@ -32,8 +32,7 @@ final class RmsNorm {
     }
 
     /** Adds the gradients of x and of the gain to what stands in {@code dx} and {@code dGain}. */
-    static void backward(
-            int rows, int channels, long x, long gain, long inverseRms, long dy, long dx, long dGain) {
+    static void backward(int rows, int channels, long x, long gain, long inverseRms, long dy, long dx, long dGain) {
         long rowBytes = (long) channels * Float.BYTES;
         for (int row = 0; row < rows; row++) {
             long xRow = x + row * rowBytes;
@@ -49,7 +48,8 @@ final class RmsNorm {
             }
             float share = (float) ((double) Lanes.sum(products) * r * r * r / channels);
             for (long i = 0; i < rowBytes; i += Lanes.BYTES) {
-                FloatVector own = Lanes.load(dyRow + i).mul(Lanes.load(gain + i)).mul(r);
+                FloatVector own =
+                        Lanes.load(dyRow + i).mul(Lanes.load(gain + i)).mul(r);
                 FloatVector delta = own.sub(Lanes.load(xRow + i).mul(share));
                 Lanes.store(Lanes.load(dxRow + i).add(delta), dxRow + i);
             }

@@ -20,16 +20,15 @@ final class RunAgreement {
     static void check(TrainConfig config, TextCorpus corpus, Communicator communicator) {
         String mine = config + " documents=" + corpus.documents() + " bytes=" + corpus.bytes() + " textDigest="
                 + Long.toHexString(corpus.digest());
-        List<String> all =
-                communicator.allGather("run settings", mine.getBytes(StandardCharsets.UTF_8)).stream()
-                        .map(bytes -> new String(bytes, StandardCharsets.UTF_8))
-                        .toList();
+        List<String> all = communicator.allGather("run settings", mine.getBytes(StandardCharsets.UTF_8)).stream()
+                .map(bytes -> new String(bytes, StandardCharsets.UTF_8))
+                .toList();
         for (int rank = 1; rank < all.size(); rank++) {
             if (!all.get(rank).equals(all.getFirst())) {
                 throw new KcpException(
                         KcpException.Code.DISAGREEMENT,
-                        "ranks were started with different settings or text: rank0={" + all.getFirst() + "} rank"
-                                + rank + "={" + all.get(rank) + "}");
+                        "ranks were started with different settings or text: rank0={" + all.getFirst() + "} rank" + rank
+                                + "={" + all.get(rank) + "}");
             }
         }
     }

@@ -38,5 +38,4 @@ final class Shard {
     int target(int row) {
         return Byte.toUnsignedInt(targets[row]);
     }
-
 }

@@ -27,8 +27,7 @@ public final class TrainLoop {
      * @param communicator the ranks that share each batch; borrowed, as is the engine
      * @param gemm used by this thread alone
      */
-    public TrainLoop(
-            TrainConfig config, TextCorpus corpus, Communicator communicator, ConvEngine engine, Gemm gemm) {
+    public TrainLoop(TrainConfig config, TextCorpus corpus, Communicator communicator, ConvEngine engine, Gemm gemm) {
         this.config = config;
         this.corpus = corpus;
         this.communicator = communicator;
@@ -84,8 +83,7 @@ public final class TrainLoop {
             ParameterBuffer values,
             ParameterBuffer gradients,
             Tensor sums) {
-        Partition partition =
-                Partition.of(config.layout(), batch.cuSeqlens(), communicator.size(), config.align());
+        Partition partition = Partition.of(config.layout(), batch.cuSeqlens(), communicator.size(), config.align());
         shard.take(batch, partition, communicator.rank());
         double own;
         try (KcpContext context = new KcpContext(partition, communicator, engine)) {

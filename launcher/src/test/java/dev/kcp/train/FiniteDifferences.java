@@ -35,6 +35,8 @@ final class FiniteDifferences {
             length += expected[i] * expected[i];
         }
         assertThat(length).as("%s has a gradient", name).isPositive();
-        assertThat(Math.sqrt(distance / length)).as("relative distance of %s", name).isLessThanOrEqualTo(tolerance);
+        assertThat(Math.sqrt(distance / length))
+                .as("relative distance of %s", name)
+                .isLessThanOrEqualTo(tolerance);
     }
 }

@@ -16,7 +16,16 @@ class LanesTest {
     void castToBf16RoundsAsBFloat16Does() {
         Random random = new Random(1);
         int[] special = {
-            0, 0x80000000, 0x7F800000, 0xFF800000, 0x7F7FFFFF, 0x3F808000, 0x3F818000, 0x3F808001, 0x00000001, 0x807FFFFF
+            0,
+            0x80000000,
+            0x7F800000,
+            0xFF800000,
+            0x7F7FFFFF,
+            0x3F808000,
+            0x3F818000,
+            0x3F808001,
+            0x00000001,
+            0x807FFFFF
         };
         try (Floats from = new Floats(4096);
                 Tensor to = Tensor.zeros(DType.BF16, 4096)) {
@@ -65,8 +74,8 @@ class LanesTest {
     @Test
     void exponentialIsCloseEverywhere() {
         for (float x = 0; x > -87; x -= 0.00371f) {
-            float power = Lanes.expOfNegative(FloatVector.broadcast(Lanes.FLOATS, x))
-                    .lane(0);
+            float power =
+                    Lanes.expOfNegative(FloatVector.broadcast(Lanes.FLOATS, x)).lane(0);
             double exact = Math.exp(x);
             assertThat(Math.abs(power - exact)).as("x=%s", x).isLessThanOrEqualTo(2 * Math.ulp((float) exact));
         }

@@ -71,8 +71,7 @@ class ModelTest {
     private static LossAndGradients lossAndGradients(
             ParameterTable table, PackedBatch batch, int world, int align, boolean checkpointed, boolean disturbed) {
         return LocalRanks.run(world, DEADLINE, communicator -> {
-                    Partition partition =
-                            Partition.of(Layout.ZIGZAG, batch.cuSeqlens(), world, align);
+                    Partition partition = Partition.of(Layout.ZIGZAG, batch.cuSeqlens(), world, align);
                     Shard shard = new Shard();
                     shard.take(batch, partition, communicator.rank());
                     try (ConvEngine engine = new CpuConvEngine(1);
@@ -113,8 +112,7 @@ class ModelTest {
             for (long i = 0; disturbed && i < parameter.elements(); i++) {
                 long address = values.address(parameter) + 4 * i;
                 float value = HostMemory.ALL.get(ValueLayout.JAVA_FLOAT, address);
-                HostMemory.ALL.set(
-                        ValueLayout.JAVA_FLOAT, address, value + (float) (0.3 * random.nextGaussian()));
+                HostMemory.ALL.set(ValueLayout.JAVA_FLOAT, address, value + (float) (0.3 * random.nextGaussian()));
             }
         }
     }

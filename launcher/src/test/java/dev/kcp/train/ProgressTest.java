@@ -34,7 +34,11 @@ class ProgressTest {
     @Test
     void barWritesOverItsLineAndEndsIt() {
         String shown = show(Progress.Style.BAR, 5);
-        assertThat(shown).startsWith("\r").endsWith("\n").contains("loss 0.2000").contains("5/5");
+        assertThat(shown)
+                .startsWith("\r")
+                .endsWith("\n")
+                .contains("loss 0.2000")
+                .contains("5/5");
         assertThat(shown.lines().filter(line -> !line.isBlank())).isNotEmpty();
     }
 
@@ -51,8 +55,7 @@ class ProgressTest {
             log.onStep(2, 5.25, 10);
             assertThat(Files.readAllLines(file)).hasSize(2);
         }
-        assertThat(Files.readAllLines(file))
-                .containsExactly("{\"step\":1,\"loss\":5.5}", "{\"step\":2,\"loss\":5.25}");
+        assertThat(Files.readAllLines(file)).containsExactly("{\"step\":1,\"loss\":5.5}", "{\"step\":2,\"loss\":5.25}");
     }
 
     @Test

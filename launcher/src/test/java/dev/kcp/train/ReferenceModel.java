@@ -29,8 +29,7 @@ final class ReferenceModel {
             LayerParameters parameters = table.layer(layer);
             double[] normed = RmsNormTest.norm(tokens, channels, stream, of(values, parameters.gain()));
             double[] projected = times(normed, of(values, parameters.w1()));
-            double[] convolved =
-                    convolve(projected, of(values, parameters.taps()), of(values, parameters.bias()));
+            double[] convolved = convolve(projected, of(values, parameters.taps()), of(values, parameters.bias()));
             double[] added = times(convolved, of(values, parameters.w2()));
             for (int i = 0; i < stream.length; i++) {
                 stream[i] += added[i];

@@ -43,14 +43,12 @@ class RmsNormTest {
             FiniteDifferences.assertClose(
                     "dx",
                     minus(dx.toDoubles(), dxBefore),
-                    FiniteDifferences.gradient(
-                            xValues, v -> dot(weights, norm(rows, channels, v, gainValues))),
+                    FiniteDifferences.gradient(xValues, v -> dot(weights, norm(rows, channels, v, gainValues))),
                     1e-5);
             FiniteDifferences.assertClose(
                     "dGain",
                     minus(dGain.toDoubles(), dGainBefore),
-                    FiniteDifferences.gradient(
-                            gainValues, v -> dot(weights, norm(rows, channels, xValues, v))),
+                    FiniteDifferences.gradient(gainValues, v -> dot(weights, norm(rows, channels, xValues, v))),
                     1e-5);
         }
     }

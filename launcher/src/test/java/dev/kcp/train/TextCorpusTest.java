@@ -128,9 +128,8 @@ class TextCorpusTest {
 
     private void assertRefused(Path path, String reason) {
         assertThatThrownBy(() -> TextCorpus.read(List.of(path), false))
-                .isInstanceOfSatisfying(
-                        KcpException.class,
-                        failure -> assertThat(failure.code()).isEqualTo(KcpException.Code.BAD_DATA))
+                .isInstanceOfSatisfying(KcpException.class, failure -> assertThat(failure.code())
+                        .isEqualTo(KcpException.Code.BAD_DATA))
                 .hasMessageContaining(reason)
                 .hasMessageContaining(path.toString())
                 .message()

@@ -8,8 +8,8 @@ import dev.kcp.KcpException;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cpu.CpuConvEngine;
-import dev.kcp.core.Partition;
 import dev.kcp.core.Layout;
+import dev.kcp.core.Partition;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -72,7 +72,8 @@ class TrainLoopTest {
     @ParameterizedTest
     @CsvSource({"1,true", "2,true", "3,true", "2,false"})
     void layersExchangeOnceForwardAndOnceBackward(int world, boolean checkpoint) {
-        TrainSummary summary = run(config(512, 3, Layout.CONTIGUOUS, 1, checkpoint), world).summary();
+        TrainSummary summary =
+                run(config(512, 3, Layout.CONTIGUOUS, 1, checkpoint), world).summary();
         assertThat(summary.exchanges().forward()).isEqualTo(1L);
         assertThat(summary.exchanges().recompute()).isEqualTo(0L);
         assertThat(summary.exchanges().backward()).isEqualTo(1L);
@@ -107,8 +108,7 @@ class TrainLoopTest {
 
     @Test
     void runThatLeavesTheFiniteNumbersEnds() {
-        TrainConfig wild = new TrainConfig(
-                new ModelShape(2, 16), 64, 50, 1, 1e30, 0, 1, Layout.CONTIGUOUS, 64, true);
+        TrainConfig wild = new TrainConfig(new ModelShape(2, 16), 64, 50, 1, 1e30, 0, 1, Layout.CONTIGUOUS, 64, true);
         assertThatThrownBy(() -> run(wild, 1))
                 .isInstanceOf(KcpException.class)
                 .hasMessageContaining("left the finite numbers: step=");
@@ -120,9 +120,8 @@ class TrainLoopTest {
         TrainConfig longer = config(64, 2, Layout.CONTIGUOUS, 64, true);
         TextCorpus other = TextCorpus.of("another text".getBytes(StandardCharsets.US_ASCII));
         assertThatThrownBy(() -> runEach(3, rank -> rank == 1 ? longer : config, rank -> CORPUS))
-                .isInstanceOfSatisfying(
-                        KcpException.class,
-                        failure -> assertThat(failure.code()).isEqualTo(KcpException.Code.DISAGREEMENT))
+                .isInstanceOfSatisfying(KcpException.class, failure -> assertThat(failure.code())
+                        .isEqualTo(KcpException.Code.DISAGREEMENT))
                 .hasMessageContaining("rank1={")
                 .hasMessageContaining("steps=2");
         assertThatThrownBy(() -> runEach(2, rank -> config, rank -> rank == 1 ? other : CORPUS))
@@ -138,19 +137,19 @@ class TrainLoopTest {
         List<Run> runs = runEach(world, rank -> config, rank -> corpus);
         for (Run run : runs) {
             assertThat(run.losses()).isEqualTo(runs.getFirst().losses());
-            assertThat(run.summary().haloBytes()).isEqualTo(runs.getFirst().summary().haloBytes());
+            assertThat(run.summary().haloBytes())
+                    .isEqualTo(runs.getFirst().summary().haloBytes());
         }
         return runs.getFirst();
     }
 
-    private static List<Run> runEach(
-            int world, IntFunction<TrainConfig> configOf, IntFunction<TextCorpus> corpusOf) {
+    private static List<Run> runEach(int world, IntFunction<TrainConfig> configOf, IntFunction<TextCorpus> corpusOf) {
         return LocalRanks.run(world, DEADLINE, communicator -> {
             int rank = communicator.rank();
             List<Double> losses = new ArrayList<>();
             try (ConvEngine engine = new CpuConvEngine(1)) {
-                TrainLoop loop = new TrainLoop(
-                        configOf.apply(rank), corpusOf.apply(rank), communicator, engine, new Gemm(1));
+                TrainLoop loop =
+                        new TrainLoop(configOf.apply(rank), corpusOf.apply(rank), communicator, engine, new Gemm(1));
                 TrainSummary summary = loop.run((step, loss, tokensPerSecond) -> losses.add(loss));
                 return new Run(summary, losses);
             }
