@@ -42,11 +42,13 @@ public final class Main {
     static CommandLine commandLine(Map<String, String> environment) {
         CommandLine kcp = new CommandLine(new KcpCommand(environment.containsKey("KCP_STACK_TRACES")))
                 .addSubcommand(new RunCommand())
-                .addSubcommand(new TrainCommand());
+                .addSubcommand(new TrainCommand(environment));
         kcp.setExpandAtFiles(false);
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
         kcp.setParameterExceptionHandler((wrong, args) -> usage(wrong));
         kcp.setExecutionExceptionHandler((failure, command, parsed) -> report(failure, kcp));
+        // A mistyped option is not one more path of --data.
+        kcp.getSubcommands().get("train").setUnmatchedOptionsAllowedAsOptionParameters(false);
         // The words after the program's name are the program's, whatever they look like.
         kcp.getSubcommands().get("run").setStopAtPositional(true);
         return kcp;

@@ -22,6 +22,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
@@ -41,22 +42,23 @@ import picocli.CommandLine.Spec;
                     + "Every world size sees the same batches. The last line on stdout is a JSON summary; its "
                     + "first_loss and final_loss are the losses of the first and the last batch in nats per byte, "
                     + "each before that step's update.",
-            "Started by kcp run, mpirun or another launcher that sets RANK and WORLD_SIZE, this process is one rank."
+            "Started by kcp run, torchrun or another launcher that sets RANK and WORLD_SIZE, this process is one rank."
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  kcp train --data book.txt --world 2",
             "  kcp train --data texts/ more.txt --world 4 --layout zigzag --steps 1000",
             "",
-            "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed, 6 deadline,",
-            "7 ranks disagree, 8 missing device or library, 130/143 interrupted/terminated."
+            "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
+            "6 deadline, 7 ranks disagree, 8 missing device or library,",
+            "130/143 interrupted/terminated."
         })
 final class TrainCommand implements Callable<Integer> {
-    /** Devices that can be asked for. */
+    /** Devices that can be asked for, named as on the command line. */
     enum DeviceChoice {
-        CPU,
-        CUDA,
-        AUTO
+        cpu,
+        cuda,
+        auto
     }
 
     @Option(
@@ -80,7 +82,7 @@ final class TrainCommand implements Callable<Integer> {
             names = "--device",
             paramLabel = "DEVICE",
             defaultValue = "auto",
-            description = "${COMPLETION-CANDIDATES}: where to compute (default: ${DEFAULT-VALUE}).")
+            description = "${COMPLETION-CANDIDATES}: where to compute (${DEFAULT-VALUE}).")
     private DeviceChoice device;
 
     @Option(names = "--layers", defaultValue = "4", paramLabel = "L", description = "Layers (${DEFAULT-VALUE}).")
@@ -102,7 +104,7 @@ final class TrainCommand implements Callable<Integer> {
 
     @Option(
             names = "--steps",
-            defaultValue = "400",
+            defaultValue = "300",
             paramLabel = "K",
             description = "Optimizer steps (${DEFAULT-VALUE}).")
     private int steps;
@@ -173,13 +175,20 @@ final class TrainCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
+    private final Map<String, String> environment;
+
+    /** @param environment where a launcher says which rank this is */
+    TrainCommand(Map<String, String> environment) {
+        this.environment = environment;
+    }
+
     @Override
     public Integer call() {
         TrainConfig config = config();
-        Optional<RankInfo> me = RankInfo.fromEnvironment(System.getenv());
+        Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = world(me);
         Duration deadline = deadline();
-        if (device == DeviceChoice.CUDA) {
+        if (device == DeviceChoice.cuda) {
             throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
         }
         TextCorpus corpus = TextCorpus.read(data, allowBinary);

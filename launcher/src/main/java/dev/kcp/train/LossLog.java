@@ -24,7 +24,7 @@ public final class LossLog implements TrainListener, AutoCloseable {
         } catch (IOException failure) {
             throw new KcpException(
                     KcpException.Code.BAD_DATA,
-                    "the loss log cannot be written: file=" + file + " cause=" + failure,
+                    "the loss log cannot be written: file=" + file + " cause=" + FileFailures.reason(failure),
                     failure);
         }
     }

@@ -51,15 +51,17 @@ public interface Progress extends TrainListener, AutoCloseable {
         // The bar's own terminal detection fails behind the launcher's pipe, so its width is fixed.
         private static final int WIDTH = 100;
 
+        private final Line line;
         private final ProgressBar bar;
 
         Bar(int steps, PrintStream out) {
+            line = new Line(out);
             bar = new ProgressBarBuilder()
                     .setTaskName("train")
                     .setInitialMax(steps)
                     .setStyle(ProgressBarStyle.ASCII)
                     .setMaxRenderedLength(WIDTH)
-                    .setConsumer(new ConsoleProgressBarConsumer(out, WIDTH))
+                    .setConsumer(line)
                     .build();
         }
 
@@ -71,7 +73,28 @@ public interface Progress extends TrainListener, AutoCloseable {
 
         @Override
         public void close() {
-            bar.close();
+            if (!line.ended) {
+                bar.close();
+                // A bar that was closed before it was first drawn does not end its line.
+                line.close();
+            }
+        }
+
+        /** The line on the terminal; ended once. */
+        private static final class Line extends ConsoleProgressBarConsumer {
+            private volatile boolean ended;
+
+            Line(PrintStream out) {
+                super(out, WIDTH);
+            }
+
+            @Override
+            public synchronized void close() {
+                if (!ended) {
+                    ended = true;
+                    super.close();
+                }
+            }
         }
     }
 

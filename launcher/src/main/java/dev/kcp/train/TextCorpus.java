@@ -144,9 +144,15 @@ public final class TextCorpus {
                     .filter(file -> !isHidden(path.relativize(file)))
                     .sorted()
                     .toList();
-        } catch (IOException | UncheckedIOException failure) {
-            throw bad("the folder cannot be read: data=" + path + " cause=" + failure.getMessage(), failure);
+        } catch (IOException failure) {
+            throw folderUnreadable(path, failure);
+        } catch (UncheckedIOException failure) {
+            throw folderUnreadable(path, failure.getCause());
         }
+    }
+
+    private static KcpException folderUnreadable(Path path, IOException failure) {
+        return bad("the folder cannot be read: data=" + path + " cause=" + FileFailures.reason(failure), failure);
     }
 
     private static boolean isHidden(Path relative) {
@@ -162,7 +168,7 @@ public final class TextCorpus {
         try {
             return Files.readAllBytes(file);
         } catch (IOException failure) {
-            throw bad("the file cannot be read: file=" + file + " cause=" + failure, failure);
+            throw bad("the file cannot be read: file=" + file + " cause=" + FileFailures.reason(failure), failure);
         } catch (OutOfMemoryError failure) {
             throw bad("the file does not fit into memory: file=" + file + " bytes=" + sizeOf(file), failure);
         }

@@ -43,6 +43,17 @@ class ProgressTest {
     }
 
     @Test
+    void barThatIsClosedTwiceEndsItsLineOnce() {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        Progress bar = Progress.of(Progress.Style.BAR, 5, new PrintStream(bytes, true, StandardCharsets.UTF_8));
+        bar.close();
+        bar.close();
+        assertThat(bytes.toString(StandardCharsets.UTF_8))
+                .containsOnlyOnce("\n")
+                .endsWith("\n");
+    }
+
+    @Test
     void noneShowsNothing() {
         assertThat(show(Progress.Style.NONE, 5)).isEmpty();
     }
