@@ -17,6 +17,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
@@ -152,9 +153,15 @@ final class ConvCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
+    private final Map<String, String> environment;
+
+    ConvCommand(Map<String, String> environment) {
+        this.environment = environment;
+    }
+
     @Override
     public Integer call() {
-        Optional<RankInfo> me = RankInfo.fromEnvironment(System.getenv());
+        Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = ranks(me);
         if (align < 1 || deadlineSeconds < 1) {
             throw new IllegalArgumentException(
@@ -216,7 +223,7 @@ final class ConvCommand implements Callable<Integer> {
 
     private void refuseMissingDevices() {
         if (transport == Transport.NCCL) {
-            NcclLibrary.require(System.getenv());
+            NcclLibrary.require(environment);
         }
         if (device == DeviceChoice.CUDA || transport == Transport.NCCL) {
             throw new KcpException(

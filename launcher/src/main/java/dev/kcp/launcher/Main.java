@@ -42,13 +42,16 @@ public final class Main {
     static CommandLine commandLine(Map<String, String> environment) {
         CommandLine kcp = new CommandLine(new KcpCommand(environment.containsKey("KCP_STACK_TRACES")))
                 .addSubcommand(new RunCommand())
-                .addSubcommand(new ConvCommand())
+                .addSubcommand(new TrainCommand(environment))
+                .addSubcommand(new ConvCommand(environment))
                 .addSubcommand(new BenchCommand());
         kcp.setExpandAtFiles(false);
         kcp.setUsageHelpWidth(110);
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
         kcp.setParameterExceptionHandler((wrong, args) -> usage(wrong));
         kcp.setExecutionExceptionHandler((failure, command, parsed) -> report(failure, kcp));
+        // A mistyped option is not one more path of --data.
+        kcp.getSubcommands().get("train").setUnmatchedOptionsAllowedAsOptionParameters(false);
         // The words after the program's name are the program's, whatever they look like.
         kcp.getSubcommands().get("run").setStopAtPositional(true);
         return kcp;
@@ -112,6 +115,8 @@ public final class Main {
             synopsisSubcommandLabel = "COMMAND",
             footerHeading = "%nExamples:%n",
             footer = {
+                "  kcp train --data book.txt --world 2",
+                "  kcp conv --in case.safetensors --out result.safetensors --backward --world 2",
                 "  kcp run -n 2 -- python3 train.py",
                 "  kcp run --help",
                 "",

@@ -1,0 +1,286 @@
+package dev.kcp.launcher;
+
+import dev.kcp.KcpException;
+import dev.kcp.comm.Communicator;
+import dev.kcp.comm.LocalCommunicator;
+import dev.kcp.comm.RankInfo;
+import dev.kcp.comm.TcpCommunicator;
+import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.cpu.CpuConvEngine;
+import dev.kcp.core.Layout;
+import dev.kcp.train.Gemm;
+import dev.kcp.train.LossLog;
+import dev.kcp.train.ModelShape;
+import dev.kcp.train.Progress;
+import dev.kcp.train.TextCorpus;
+import dev.kcp.train.TrainConfig;
+import dev.kcp.train.TrainListener;
+import dev.kcp.train.TrainLoop;
+import dev.kcp.train.TrainSummary;
+import java.io.Console;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** {@code kcp train}: trains a byte-level language model whose tokens are sharded over ranks. */
+@Command(
+        name = "train",
+        mixinStandardHelpOptions = true,
+        versionProvider = Version.class,
+        sortOptions = false,
+        description = {
+            "Trains a small byte-level language model on text, each batch sharded over N ranks.",
+            "Documents are separated by blank lines and packed end to end into batches of exactly --tokens tokens. "
+                    + "Every world size sees the same batches. The last line on stdout is a JSON summary; its "
+                    + "first_loss and final_loss are the losses of the first and the last batch in nats per byte, "
+                    + "each before that step's update.",
+            "Started by kcp run, torchrun or another launcher that sets RANK and WORLD_SIZE, this process is one rank."
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  kcp train --data book.txt --world 2",
+            "  kcp train --data texts/ more.txt --world 4 --layout zigzag --steps 1000",
+            "",
+            "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
+            "6 deadline, 7 ranks disagree, 8 missing device or library,",
+            "130/143 interrupted/terminated."
+        })
+final class TrainCommand implements Callable<Integer> {
+    /** Devices that can be asked for, named as on the command line. */
+    enum DeviceChoice {
+        cpu,
+        cuda,
+        auto
+    }
+
+    @Option(
+            names = "--data",
+            required = true,
+            arity = "1..*",
+            paramLabel = "PATH",
+            description = "Text files, and folders that are read with all files below, but for hidden ones.")
+    private List<Path> data;
+
+    @Option(names = "--allow-binary", description = "Take files that hold NUL bytes.")
+    private boolean allowBinary;
+
+    @Option(
+            names = "--world",
+            paramLabel = "N",
+            description = "Ranks, started on this machine (default: WORLD_SIZE where this is a rank, else 1).")
+    private Integer world;
+
+    @Option(
+            names = "--device",
+            paramLabel = "DEVICE",
+            defaultValue = "auto",
+            description = "${COMPLETION-CANDIDATES}: where to compute (${DEFAULT-VALUE}).")
+    private DeviceChoice device;
+
+    @Option(names = "--layers", defaultValue = "4", paramLabel = "L", description = "Layers (${DEFAULT-VALUE}).")
+    private int layers;
+
+    @Option(
+            names = "--channels",
+            defaultValue = "256",
+            paramLabel = "C",
+            description = "Width, a multiple of 8 (${DEFAULT-VALUE}).")
+    private int channels;
+
+    @Option(
+            names = "--tokens",
+            defaultValue = "2048",
+            paramLabel = "S",
+            description = "Tokens of each batch over all ranks (${DEFAULT-VALUE}).")
+    private int tokens;
+
+    @Option(
+            names = "--steps",
+            defaultValue = "300",
+            paramLabel = "K",
+            description = "Optimizer steps (${DEFAULT-VALUE}).")
+    private int steps;
+
+    @Option(
+            names = "--layout",
+            defaultValue = "contiguous",
+            paramLabel = "LAYOUT",
+            description = "contiguous, zigzag or zigzagPerDocument: how tokens are shared out (${DEFAULT-VALUE}).")
+    private String layout;
+
+    @Option(
+            names = "--align",
+            defaultValue = "64",
+            paramLabel = "N",
+            description = "Batches are cut at multiples of N tokens (${DEFAULT-VALUE}).")
+    private int align;
+
+    @Option(
+            names = "--checkpoint",
+            negatable = true,
+            defaultValue = "true",
+            fallbackValue = "true",
+            description = "Recompute layers in backward, or keep their activations (recompute).")
+    private boolean checkpoint;
+
+    @Option(names = "--seed", defaultValue = "1", description = "Of first weights and order (${DEFAULT-VALUE}).")
+    private long seed;
+
+    @Option(
+            names = "--learning-rate",
+            defaultValue = "0.004",
+            paramLabel = "RATE",
+            description = "Peak; after a warm-up it falls to a tenth (${DEFAULT-VALUE}).")
+    private double learningRate;
+
+    @Option(
+            names = "--weight-decay",
+            defaultValue = "0.1",
+            paramLabel = "D",
+            description = "Decoupled, of matrices only (${DEFAULT-VALUE}).")
+    private double weightDecay;
+
+    @Option(
+            names = "--clip",
+            defaultValue = "1",
+            paramLabel = "NORM",
+            description = "Greatest gradient norm (${DEFAULT-VALUE}).")
+    private double clipNorm;
+
+    @Option(
+            names = "--loss-log",
+            paramLabel = "FILE",
+            description = "Also write {\"step\":..,\"loss\":..} for every step, a line each.")
+    private Path lossLog;
+
+    @Option(
+            names = "--deadline",
+            defaultValue = "60",
+            paramLabel = "SECONDS",
+            description = "Longest wait of one rank for another (${DEFAULT-VALUE}).")
+    private int deadlineSeconds;
+
+    // Set by the launching process: a rank's own stdout is a pipe even where it ends in a terminal.
+    @Option(names = "--terminal", hidden = true)
+    private boolean terminal;
+
+    @Spec
+    private CommandSpec spec;
+
+    private final Map<String, String> environment;
+
+    /** @param environment where a launcher says which rank this is */
+    TrainCommand(Map<String, String> environment) {
+        this.environment = environment;
+    }
+
+    @Override
+    public Integer call() {
+        TrainConfig config = config();
+        Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
+        int ranks = world(me);
+        Duration deadline = deadline();
+        if (device == DeviceChoice.cuda) {
+            throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
+        }
+        TextCorpus corpus = TextCorpus.read(data, allowBinary);
+        if (me.isPresent()) {
+            try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
+                return train(config, corpus, communicator, me.get().localWorldSize());
+            }
+        }
+        if (ranks > 1) {
+            return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments())).exitCode();
+        }
+        try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
+            return train(config, corpus, communicator, 1);
+        }
+    }
+
+    private TrainConfig config() {
+        return new TrainConfig(
+                new ModelShape(layers, channels),
+                tokens,
+                steps,
+                seed,
+                learningRate,
+                weightDecay,
+                clipNorm,
+                Layout.parse(layout),
+                align,
+                checkpoint);
+    }
+
+    private int world(Optional<RankInfo> me) {
+        int ranks = world != null ? world : me.map(RankInfo::worldSize).orElse(1);
+        if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
+            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
+        }
+        if (me.isPresent() && me.get().worldSize() != ranks) {
+            throw new IllegalArgumentException("--world contradicts the environment: world=" + ranks + " WORLD_SIZE="
+                    + me.get().worldSize());
+        }
+        return ranks;
+    }
+
+    private Duration deadline() {
+        if (deadlineSeconds < 1) {
+            throw new IllegalArgumentException("--deadline must be at least 1 second: deadline=" + deadlineSeconds);
+        }
+        return Duration.ofSeconds(deadlineSeconds);
+    }
+
+    /** The command line as it was typed: every rank reads the same options as this process did. */
+    private List<String> workerArguments() {
+        List<String> arguments =
+                new ArrayList<>(spec.root().commandLine().getParseResult().originalArgs());
+        if (isTerminal()) {
+            arguments.add("--terminal");
+        }
+        return arguments;
+    }
+
+    private static boolean isTerminal() {
+        Console console = System.console();
+        return console != null && console.isTerminal();
+    }
+
+    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, int ranksOnThisHost) {
+        int threads = Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
+        Gemm gemm = new Gemm(threads);
+        TrainSummary summary;
+        try (ConvEngine engine = new CpuConvEngine(threads);
+                Progress progress = progress(communicator.rank());
+                LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
+            TrainListener listener = log == null ? progress : both(progress, log);
+            summary = new TrainLoop(config, corpus, communicator, engine, gemm).run(listener);
+        } catch (RuntimeException failure) {
+            communicator.abort(failure.toString());
+            throw failure;
+        }
+        if (communicator.rank() == 0) {
+            System.out.println(summary.toJson());
+        }
+        return ExitCode.DONE;
+    }
+
+    private Progress progress(int rank) {
+        Progress.Style shown = terminal || isTerminal() ? Progress.Style.BAR : Progress.Style.LINES;
+        return Progress.of(rank == 0 ? shown : Progress.Style.NONE, steps, System.out);
+    }
+
+    private static TrainListener both(TrainListener first, TrainListener second) {
+        return (step, loss, tokensPerSecond) -> {
+            first.onStep(step, loss, tokensPerSecond);
+            second.onStep(step, loss, tokensPerSecond);
+        };
+    }
+}
