@@ -18,7 +18,15 @@ final class Lanes {
     static final VectorSpecies<Double> DOUBLE = FLOAT.withLanes(double.class);
     static final VectorSpecies<Short> SHORT =
             VectorSpecies.of(short.class, VectorShape.forBitSize(FLOAT.vectorBitSize() / 2));
+    private static final VectorSpecies<Float> HALF_FLOAT =
+            VectorSpecies.of(float.class, VectorShape.forBitSize(FLOAT.vectorBitSize() / 2));
+    private static final VectorSpecies<Integer> HALF_INT = HALF_FLOAT.withLanes(int.class);
+    private static final VectorSpecies<Short> QUARTER_SHORT =
+            VectorSpecies.of(short.class, VectorShape.forBitSize(Math.max(64, FLOAT.vectorBitSize() / 4)));
     static final int COUNT = FLOAT.length();
+
+    /** Whether half a vector of BF16 can be loaded without reading past it; not so with 128-bit vectors. */
+    static final boolean WIDENS = COUNT >= 8;
 
     private static final ByteOrder ORDER = ByteOrder.nativeOrder();
     private static final int UPPER_HALF = 0xFFFF0000;
@@ -71,8 +79,18 @@ final class Lanes {
         value.intoMemorySegment(HostMemory.ALL, address, ORDER);
     }
 
-    /** Lower or upper half of the lanes as FP64. */
-    static DoubleVector widen(FloatVector value, int part) {
-        return (DoubleVector) value.convertShape(VectorOperators.F2D, DOUBLE, part);
+    /** {@link #DOUBLE} lanes of FP32 at an address. */
+    static DoubleVector widenFloat(long address) {
+        return (DoubleVector) FloatVector.fromMemorySegment(HALF_FLOAT, HostMemory.ALL, address, ORDER)
+                .convertShape(VectorOperators.F2D, DOUBLE, 0);
+    }
+
+    /** {@link #DOUBLE} lanes of BF16 at an address: the upper bits of FP32, which conversion to FP64 keeps. */
+    static DoubleVector widenBf16(long address) {
+        return (DoubleVector) ((IntVector) ShortVector.fromMemorySegment(QUARTER_SHORT, HostMemory.ALL, address, ORDER)
+                        .convertShape(VectorOperators.ZERO_EXTEND_S2I, HALF_INT, 0))
+                .lanewise(VectorOperators.LSHL, 16)
+                .reinterpretAsFloats()
+                .convertShape(VectorOperators.F2D, DOUBLE, 0);
     }
 }
