@@ -6,7 +6,6 @@ import jdk.incubator.vector.DoubleVector;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
-import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorShape;
 import jdk.incubator.vector.VectorSpecies;
@@ -29,7 +28,9 @@ final class Lanes {
     static final boolean WIDENS = COUNT >= 8;
 
     private static final ByteOrder ORDER = ByteOrder.nativeOrder();
-    private static final int UPPER_HALF = 0xFFFF0000;
+    private static final IntVector V_ONE = IntVector.broadcast(INT, 1);
+    private static final IntVector V_BELOW_HALF = IntVector.broadcast(INT, 0x7FFF);
+    private static final IntVector V_UPPER_HALF = IntVector.broadcast(INT, 0xFFFF0000);
 
     private Lanes() {}
 
@@ -52,15 +53,17 @@ final class Lanes {
 
     /** Every lane rounded to BF16, as FP32. */
     static FloatVector roundBf16(FloatVector value) {
-        return roundedBits(value).and(UPPER_HALF).reinterpretAsFloats();
+        return roundedBits(value).and(V_UPPER_HALF).reinterpretAsFloats();
     }
 
-    /** Bits whose upper halves are the BF16 numbers: to nearest, ties to even; a NaN keeps its sign and stays NaN. */
+    /**
+     * Bits whose upper halves are the BF16 numbers: to nearest, ties to even. A NaN stays one because its lower half is
+     * zero: it came from BF16, from {@link Taps} or from an operation.
+     */
     private static IntVector roundedBits(FloatVector value) {
         IntVector bits = value.reinterpretAsInts();
-        VectorMask<Integer> nan = value.compare(VectorOperators.NE, value).cast(INT);
-        IntVector tie = bits.lanewise(VectorOperators.LSHR, 16).and(1).add(0x7FFF);
-        return bits.add(tie).blend(bits.or(0x400000), nan);
+        IntVector odd = bits.lanewise(VectorOperators.LSHR, 16).and(V_ONE);
+        return bits.add(V_BELOW_HALF).add(odd);
     }
 
     static FloatVector loadFloat(long address) {

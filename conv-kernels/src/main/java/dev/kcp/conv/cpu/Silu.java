@@ -1,6 +1,7 @@
 package dev.kcp.conv.cpu;
 
 import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
 
@@ -29,7 +30,7 @@ final class Silu {
     private static final FloatVector V_ZERO = broadcast(0f);
     private static final FloatVector V_ONE = broadcast(1f);
     private static final FloatVector V_SATURATED = broadcast(SATURATED);
-    private static final FloatVector V_MINUS_SATURATED = broadcast(-SATURATED);
+    private static final IntVector V_SATURATED_BITS = V_SATURATED.reinterpretAsInts();
     private static final FloatVector V_MINUS_LOG2_E = broadcast(-LOG2_E);
     private static final FloatVector V_SHIFT = broadcast(SHIFT);
     private static final FloatVector V_MINUS_LN2_HIGH = broadcast(-LN2_HIGH);
@@ -75,35 +76,41 @@ final class Silu {
         return q >= 0f ? high * Math.fma(bounded, low, 1f) : low * Math.fma(bounded, high, 1f);
     }
 
-    static FloatVector expOfMinusAbs(FloatVector p) {
-        FloatVector abs = p.abs();
-        FloatVector a = abs.blend(V_SATURATED, abs.compare(VectorOperators.GT, V_SATURATED));
+    /** exp of minus {@code a} in [0, 88], given minus {@code a} too. */
+    private static FloatVector expOfMinus(FloatVector a, FloatVector minusA) {
         FloatVector shifted = a.fma(V_MINUS_LOG2_E, V_SHIFT);
         FloatVector n = shifted.sub(V_SHIFT);
-        FloatVector r = n.fma(V_MINUS_LN2_LOW, n.fma(V_MINUS_LN2_HIGH, a.neg()));
+        FloatVector r = n.fma(V_MINUS_LN2_LOW, n.fma(V_MINUS_LN2_HIGH, minusA));
         FloatVector q = V_C6.fma(r, V_C5).fma(r, V_C4).fma(r, V_C3).fma(r, V_C2);
         FloatVector mantissa = q.fma(r, V_ONE).fma(r, V_ONE);
         return mantissa.mul(
                 shifted.reinterpretAsInts().lanewise(VectorOperators.LSHL, 23).reinterpretAsFloats());
     }
 
+    /** Positive floats are ordered as their bits are; a NaN becomes 88 here and comes back with p itself. */
     static FloatVector silu(FloatVector p) {
-        FloatVector e = expOfMinusAbs(p);
+        FloatVector a = p.abs()
+                .reinterpretAsInts()
+                .lanewise(VectorOperators.MIN, V_SATURATED_BITS)
+                .reinterpretAsFloats();
+        FloatVector minusA = a.neg();
+        FloatVector e = expOfMinus(a, minusA);
         FloatVector high = V_ONE.div(e.add(V_ONE));
-        FloatVector sigmoid = e.mul(high).blend(high, p.compare(VectorOperators.GE, V_ZERO));
-        return p.blend(V_MINUS_SATURATED, p.compare(VectorOperators.LT, V_MINUS_SATURATED))
-                .mul(sigmoid);
+        FloatVector below = minusA.mul(e.mul(high));
+        return p.mul(high).blend(below, p.compare(VectorOperators.LT, V_ZERO));
     }
 
+    /** Here a NaN stays one in a, and so in every product. */
     static FloatVector derivative(FloatVector q) {
-        FloatVector e = expOfMinusAbs(q);
+        FloatVector abs = q.abs();
+        FloatVector a = abs.blend(V_SATURATED, abs.compare(VectorOperators.GT, V_SATURATED));
+        FloatVector minusA = a.neg();
+        FloatVector e = expOfMinus(a, minusA);
         FloatVector high = V_ONE.div(e.add(V_ONE));
         FloatVector low = e.mul(high);
-        VectorMask<Float> positive = q.compare(VectorOperators.GE, V_ZERO);
-        FloatVector bounded = q.blend(V_SATURATED, q.compare(VectorOperators.GT, V_SATURATED))
-                .blend(V_MINUS_SATURATED, q.compare(VectorOperators.LT, V_MINUS_SATURATED));
-        FloatVector here = low.blend(high, positive);
-        FloatVector there = high.blend(low, positive);
-        return here.mul(bounded.fma(there, V_ONE));
+        VectorMask<Float> negative = q.compare(VectorOperators.LT, V_ZERO);
+        FloatVector here = high.blend(low, negative);
+        FloatVector there = low.blend(high, negative);
+        return here.mul(a.blend(minusA, negative).fma(there, V_ONE));
     }
 }
