@@ -83,13 +83,9 @@ public class GoldenTest {
 
     private static void near(Safetensors file, String name, Tensor got, double limit) {
         try (Tensor expected = file.read(name)) {
-            double[][] numbers = new double[(int) got.rows()][(int) got.columns()];
-            for (int r = 0; r < numbers.length; r++) {
-                for (int c = 0; c < numbers[r].length; c++) {
-                    numbers[r][c] = ConvCase.get(expected, r, c);
-                }
-            }
-            assertThat(Tolerance.relativeL2(got, numbers)).as(name).isLessThanOrEqualTo(limit);
+            assertThat(Tolerance.relativeL2(got, ConvCase.numbers(expected)))
+                    .as(name)
+                    .isLessThanOrEqualTo(limit);
         }
     }
 }

@@ -22,6 +22,10 @@ public final class ReferenceConv {
     public static Result run(ConvCase in, SiluGradPolicy policy) {
         int rows = in.rows();
         int channels = in.channels();
+        double[][] x = ConvCase.numbers(in.x());
+        double[][] dy = ConvCase.numbers(in.dy());
+        double[][] weight = ConvCase.numbers(in.weight());
+        double[] bias = in.bias() == null ? new double[channels] : ConvCase.numbers(in.bias())[0];
         double[][] y = new double[rows][channels];
         double[][] pTerms = new double[rows][channels];
         double[][] g = new double[rows][channels];
@@ -35,10 +39,10 @@ public final class ReferenceConv {
             int end = in.begin(d + 1);
             for (int c = 0; c < channels; c++) {
                 for (int t = begin; t < end; t++) {
-                    double p = in.bias(c);
+                    double p = bias[c];
                     pTerms[t][c] = Math.abs(p);
                     for (int k = 0; k < 4; k++) {
-                        double term = t - 3 + k >= begin ? in.weight(c, k) * in.x(t - 3 + k, c) : 0;
+                        double term = t - 3 + k >= begin ? weight[c][k] * x[t - 3 + k][c] : 0;
                         p += term;
                         pTerms[t][c] += Math.abs(term);
                     }
@@ -46,16 +50,16 @@ public final class ReferenceConv {
                     double q = policy == SiluGradPolicy.BF16 ? BFloat16.toFloat(BFloat16.fromDouble(p)) : p;
                     boolean tie = policy == SiluGradPolicy.BF16 && meetsTie(p, TIE * pTerms[t][c]);
                     gError[t][c] = tie ? Double.POSITIVE_INFINITY : 0;
-                    g[t][c] = in.dy(t, c) * sigmoid(q) * (1 + q * sigmoid(-q));
+                    g[t][c] = dy[t][c] * sigmoid(q) * (1 + q * sigmoid(-q));
                     dbias[c] += g[t][c];
                     for (int k = 0; k < 4; k++) {
-                        dweight[c][k] += t - 3 + k >= begin ? g[t][c] * in.x(t - 3 + k, c) : 0;
+                        dweight[c][k] += t - 3 + k >= begin ? g[t][c] * x[t - 3 + k][c] : 0;
                     }
                 }
                 for (int t = begin; t < end; t++) {
                     for (int k = 0; k < 4; k++) {
                         if (t + 3 - k < end) {
-                            double term = in.weight(c, k) * g[t + 3 - k][c];
+                            double term = weight[c][k] * g[t + 3 - k][c];
                             dx[t][c] += term;
                             terms[t][c] += Math.abs(term) + gError[t + 3 - k][c];
                         }

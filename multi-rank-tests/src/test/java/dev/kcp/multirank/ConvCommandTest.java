@@ -101,13 +101,7 @@ class ConvCommandTest {
                     if (sumsToo || name.equals("y") || name.equals("dx")) {
                         assertSameBits(name, mine, theirs);
                     } else {
-                        double[][] numbers = new double[(int) theirs.rows()][(int) theirs.columns()];
-                        for (int r = 0; r < numbers.length; r++) {
-                            for (int c = 0; c < numbers[r].length; c++) {
-                                numbers[r][c] = ConvCase.get(theirs, r, c);
-                            }
-                        }
-                        assertThat(Tolerance.relativeL2(mine, numbers))
+                        assertThat(Tolerance.relativeL2(mine, ConvCase.numbers(theirs)))
                                 .as(name)
                                 .isLessThanOrEqualTo(Tolerance.SUMS_FP32);
                     }
