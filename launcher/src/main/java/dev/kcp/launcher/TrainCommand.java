@@ -54,6 +54,8 @@ import picocli.CommandLine.Spec;
             "130/143 interrupted/terminated."
         })
 final class TrainCommand implements Callable<Integer> {
+    private static final int MAX_THREADS = 1024;
+
     /** Devices that can be asked for, named as on the command line. */
     enum DeviceChoice {
         cpu,
@@ -168,6 +170,12 @@ final class TrainCommand implements Callable<Integer> {
             description = "Longest wait of one rank for another (${DEFAULT-VALUE}).")
     private int deadlineSeconds;
 
+    @Option(
+            names = "--threads",
+            paramLabel = "N",
+            description = "Threads of each rank (default: this machine's cores shared out over its ranks).")
+    private Integer threads;
+
     // Set by the launching process: a rank's own stdout is a pipe even where it ends in a terminal.
     @Option(names = "--terminal", hidden = true)
     private boolean terminal;
@@ -188,6 +196,7 @@ final class TrainCommand implements Callable<Integer> {
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = world(me);
         Duration deadline = deadline();
+        checkThreads();
         if (device == DeviceChoice.cuda) {
             throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
         }
@@ -231,6 +240,12 @@ final class TrainCommand implements Callable<Integer> {
         return ranks;
     }
 
+    private void checkThreads() {
+        if (threads != null && (threads < 1 || threads > MAX_THREADS)) {
+            throw new IllegalArgumentException("threads must be from 1 to " + MAX_THREADS + ": threads=" + threads);
+        }
+    }
+
     private Duration deadline() {
         if (deadlineSeconds < 1) {
             throw new IllegalArgumentException("--deadline must be at least 1 second: deadline=" + deadlineSeconds);
@@ -254,10 +269,11 @@ final class TrainCommand implements Callable<Integer> {
     }
 
     private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, int ranksOnThisHost) {
-        int threads = Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
-        Gemm gemm = new Gemm(threads);
+        int rankThreads =
+                threads != null ? threads : Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
+        Gemm gemm = new Gemm(rankThreads);
         TrainSummary summary;
-        try (ConvEngine engine = new CpuConvEngine(threads);
+        try (ConvEngine engine = new CpuConvEngine(rankThreads);
                 Progress progress = progress(communicator.rank());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
             TrainListener listener = log == null ? progress : both(progress, log);
