@@ -39,13 +39,16 @@ public final class CausalConv1d {
      * @throws IllegalArgumentException before anything is computed
      */
     public Tensor forward(Tensor x, Tensor weight, Tensor bias, Tensor cuSeqlens, Tensor out) {
-        ShardTables tables = checked(x, weight, bias, cuSeqlens);
+        ConvChecks.rows("x", x, engine.device());
+        ConvChecks.parameters(x, weight, bias);
         if (out != null) {
             ConvChecks.rowsLike(x, "out", out);
         }
-        Tensor y = out == null ? Tensor.zeros(DType.BF16, x.shape()) : out;
-        engine.forward(tables, new Operands(x, weight, bias, null), options, Part.MAIN, y);
-        return y;
+        try (Shard batch = engine.batch(cuSeqlens, x.rows(), options.allowSlack())) {
+            Tensor y = out == null ? engine.allocate(DType.BF16, x.shape()) : out;
+            engine.forward(batch, new Operands(x, weight, bias, null), options, Part.MAIN, y);
+            return y;
+        }
     }
 
     /**
@@ -57,27 +60,22 @@ public final class CausalConv1d {
      * @throws IllegalArgumentException before anything is computed
      */
     public Gradients backward(Tensor x, Tensor weight, Tensor bias, Tensor cuSeqlens, Tensor dy, Gradients out) {
-        ShardTables tables = checked(x, weight, bias, cuSeqlens);
+        ConvChecks.rows("x", x, engine.device());
+        ConvChecks.parameters(x, weight, bias);
         if (dy != null) {
             ConvChecks.rowsLike(x, "dy", dy);
         }
         ConvChecks.gradients(x, bias, out);
         Operands in = new Operands(x, weight, bias, null);
-        if (!out.wantsSums()) {
-            engine.main(tables, in, options, dy, out.dx(), null, null);
-            return out;
-        }
-        try (Tensor sums =
-                Tensor.zeros(options.policy().sumType(), tables.nodes().size(), in.sumPlanes(), in.channels())) {
-            engine.main(tables, in, options, dy, out.dx(), null, sums);
-            TreeSums.store(sums, out.dweight(), out.dbias());
+        try (Shard batch = engine.batch(cuSeqlens, x.rows(), options.allowSlack());
+                Tensor sums = out.wantsSums()
+                        ? engine.allocate(options.policy().sumType(), batch.nodeCount(), in.sumPlanes(), in.channels())
+                        : null) {
+            engine.main(batch, in, options, dy, out.dx(), null, sums);
+            if (sums != null) {
+                engine.round(sums, out.dweight(), out.dbias());
+            }
         }
         return out;
-    }
-
-    private ShardTables checked(Tensor x, Tensor weight, Tensor bias, Tensor cuSeqlens) {
-        ConvChecks.rows("x", x, engine.device());
-        ConvChecks.parameters(x, weight, bias);
-        return ShardTables.ofDocuments(ConvChecks.offsets(cuSeqlens, x.rows(), options.allowSlack()));
     }
 }

@@ -1,5 +1,6 @@
 package dev.kcp.conv;
 
+import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
@@ -45,11 +46,39 @@ public interface ConvEngine extends AutoCloseable {
     List<String> programs(Operands in, ConvOptions options);
 
     /**
+     * A partitioned batch's shard.
+     *
+     * @param tables host tables, copied to the device once
+     */
+    Shard shard(ShardTables tables);
+
+    /**
+     * A whole batch of documents.
+     *
+     * @param cuSeqlens INT32 {@code [documents + 1]} on this device
+     * @param rows rows of x
+     * @throws IllegalArgumentException if the offsets are wrong and the host can see them
+     */
+    Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack);
+
+    /** A tensor of zeros on this device, owned by the caller. */
+    Tensor allocate(DType dtype, long... shape);
+
+    /**
+     * The one rounding of dweight and dbias: from the tree's root to the types that were asked for.
+     *
+     * @param sums {@code [1, planes, C]}, or {@code [0, planes, C]} for a batch without tokens: zeros
+     * @param dweight FP32 or BF16 {@code [C, 4]}, or null
+     * @param dbias FP32 or BF16 {@code [C]}, or null
+     */
+    void round(Tensor sums, Tensor dweight, Tensor dbias);
+
+    /**
      * Writes the part's rows of y.
      *
      * @param y BF16 {@code [S, C]}
      */
-    void forward(ShardTables tables, Operands in, ConvOptions options, Part part, Tensor y);
+    void forward(Shard shard, Operands in, ConvOptions options, Part part, Tensor y);
 
     /**
      * Writes g of the first up to three rows of continuing fragments.
@@ -57,7 +86,7 @@ public interface ConvEngine extends AutoCloseable {
      * @param dy BF16 {@code [S, C]}
      * @param head FP32 {@code [headRows, C]}
      */
-    void head(ShardTables tables, Operands in, ConvOptions options, Tensor dy, Tensor head);
+    void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head);
 
     /**
      * Writes dx of every row that is not owed, g of owed rows, and the shard's sums for dweight and dbias.
@@ -65,10 +94,10 @@ public interface ConvEngine extends AutoCloseable {
      * @param dy BF16 {@code [S, C]}, or null for zeros
      * @param dx BF16 {@code [S, C]}, or null where nobody asks for it
      * @param tail FP32 {@code [tailRows, C]}
-     * @param sums {@code [nodes, planes, C]} of the policy's sum type, one per {@link ShardTables#nodes()}, or null where
+     * @param sums {@code [nodes, planes, C]} of the policy's sum type, one per {@link Shard#nodeCount()}, or null where
      *     nobody asks for them; planes are taps 0 to 3 and, with a bias, the bias
      */
-    void main(ShardTables tables, Operands in, ConvOptions options, Tensor dy, Tensor dx, Tensor tail, Tensor sums);
+    void main(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor dx, Tensor tail, Tensor sums);
 
     /**
      * Writes dx of owed rows.
@@ -77,7 +106,7 @@ public interface ConvEngine extends AutoCloseable {
      * @param received FP32 g rows that {@link ShardTables#owedRow} names
      * @param dx BF16 {@code [S, C]}
      */
-    void owed(ShardTables tables, Operands in, Tensor tail, Tensor received, Tensor dx);
+    void owed(Shard shard, Operands in, Tensor tail, Tensor received, Tensor dx);
 
     @Override
     void close();

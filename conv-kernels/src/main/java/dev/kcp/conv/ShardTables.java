@@ -12,7 +12,7 @@ import java.util.List;
  *
  * <p>Local rows are the fragments' tokens in fragment order. All arrays are owned by this object; do not write to them.
  */
-public final class ShardTables {
+public final class ShardTables implements Shard {
     /** History rows of a token: taps - 1. */
     public static final int HISTORY = 3;
 
@@ -245,12 +245,12 @@ public final class ShardTables {
         return tailBegin[fragment];
     }
 
-    /** Head rows of all continuing fragments: the first up to three of each. */
+    @Override
     public int headRows() {
         return headRows;
     }
 
-    /** Tail rows of all owing fragments: the last up to three of each. */
+    @Override
     public int tailRows() {
         return tailRows;
     }
@@ -264,6 +264,15 @@ public final class ShardTables {
     public List<NodeKey> nodes() {
         return nodes;
     }
+
+    @Override
+    public int nodeCount() {
+        return nodes.size();
+    }
+
+    /** Nothing to free: the tables are plain arrays. */
+    @Override
+    public void close() {}
 
     /** The fragment that holds a local row below {@link #rows()}. */
     public int fragmentOf(int row) {

@@ -6,7 +6,11 @@ import java.util.List;
  * Collectives of a group of ranks. Every rank makes the same calls in the same order; the communicator numbers them and
  * compares what each rank believes call n to be. Every wait has a deadline. A failure on one rank ends the group: every
  * waiting rank gets a {@link dev.kcp.KcpException} that names the rank, the call and the reason, and every later call
- * throws the same. One communicator is used by one thread at a time.
+ * throws the same. One communicator is used by one thread at a time; {@link #abort} and {@link #stats} by any.
+ *
+ * <p>What users read names ranks of the whole job, also in subgroups. A rank whose sends wait for nobody may run a few
+ * dozen calls ahead of the slowest rank of the group, then it waits for that rank under the deadline. Once the group
+ * has failed, memory of the failed call is the caller's again when the call has thrown.
  */
 public interface Communicator extends AutoCloseable {
     /** This rank's number in the group, from 0. */

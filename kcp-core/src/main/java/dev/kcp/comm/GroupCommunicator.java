@@ -10,7 +10,6 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
-import java.util.TreeSet;
 import java.util.stream.IntStream;
 
 /**
@@ -28,6 +27,7 @@ final class GroupCommunicator implements Communicator {
     private final int rank;
     private final CommunicatorStats.Counter counter = new CommunicatorStats.Counter();
     private final Scratch scratch = new Scratch();
+    private final GroupWaits waits;
     private Round underWay;
     private volatile boolean closed;
 
@@ -35,6 +35,7 @@ final class GroupCommunicator implements Communicator {
         this.mesh = mesh;
         this.state = state;
         this.worldRanks = worldRanks.clone();
+        this.waits = new GroupWaits(mesh, state);
         this.rank = Arrays.stream(worldRanks).boxed().toList().indexOf(mesh.rank());
     }
 
@@ -207,140 +208,18 @@ final class GroupCommunicator implements Communicator {
     /** Numbers the call, tells every peer of the group what it is, and starts its first phase. */
     private Round beginCall(Call call, List<List<MemorySegment>> outgoing, Sink[] sinks, boolean lastPhase) {
         long number = mesh.locked(state::callsMade);
-        awaitPeersNear(number, call);
+        waits.peersNear(number, call);
         counter.call(call.kind());
-        return start(new Round(new Step(number, 0, call, sinks), outgoing, lastPhase));
+        return start(new Round(waits, new Step(number, 0, call, sinks), outgoing, lastPhase));
     }
 
     private Round nextPhase(Call call, int phase, List<List<MemorySegment>> outgoing, Sink[] sinks) {
         long number = mesh.locked(state::callsMade) - 1;
-        return start(new Round(new Step(number, phase, call, sinks), outgoing, true));
+        return start(new Round(waits, new Step(number, phase, call, sinks), outgoing, true));
     }
 
     private Round start(Round round) {
-        Failure failure = mesh.locked(() -> state.begin(round.step));
-        if (failure != null) {
-            throw round.ended(mesh.failed(failure));
-        }
-        round.send();
+        round.start(worldRanks, rank, counter);
         return round;
-    }
-
-    /** Keeps this rank from running far ahead of one that has stopped, whose memory and error would both be late. */
-    private void awaitPeersNear(long number, Call call) {
-        if (mesh.locked(() -> state.tooFarBehind(number)).isEmpty()) {
-            return;
-        }
-        mesh.awaitRecords(
-                () -> state.tooFarBehind(number).isEmpty(),
-                () -> leftEarly(state.tooFarBehind(number), number, call),
-                Deadline.in(mesh.deadline()),
-                () -> overdue(number, call, state.tooFarBehind(number)));
-    }
-
-    private Failure leftEarly(Iterable<Integer> needed, long number, Call call) {
-        for (int world : needed) {
-            if (state.leftBefore(world, number)) {
-                return new Failure(
-                        Code.RANK_FAILED,
-                        world,
-                        number,
-                        "rank " + world + " left the group before call " + number + " " + call + ": group="
-                                + state.name());
-            }
-        }
-        return null;
-    }
-
-    private Failure overdue(long number, Call call, Object awaited) {
-        return new Failure(
-                Code.DEADLINE,
-                mesh.rank(),
-                number,
-                "rank " + mesh.rank() + " waited too long in call " + number + " " + call + "; "
-                        + state.furthestBehind()
-                        + ": awaitedRanks=" + awaited + " deadlineMillis="
-                        + mesh.deadline().toMillis() + " group=" + state.name());
-    }
-
-    /** One phase of a call under way: its sends, and the sinks of its step. */
-    private final class Round {
-        private final Step step;
-        private final List<List<MemorySegment>> outgoing;
-        private final boolean lastPhase;
-        private final Flush flush = new Flush(mesh::wake);
-        private boolean done;
-
-        Round(Step step, List<List<MemorySegment>> outgoing, boolean lastPhase) {
-            this.step = step;
-            this.outgoing = outgoing;
-            this.lastPhase = lastPhase;
-        }
-
-        void send() {
-            // Each rank starts with its successor, so that not all of them knock at rank 0 first.
-            for (int i = 1; i < size(); i++) {
-                int peer = (rank + i) % size();
-                List<MemorySegment> pieces = outgoing.get(peer);
-                long bytes = pieces.stream().mapToLong(MemorySegment::byteSize).sum();
-                if (step.phase() > 0 && bytes == 0) {
-                    continue;
-                }
-                mesh.wire()
-                        .send(
-                                worldRanks[peer],
-                                new Frame.Header(state.name(), step.call(), step.phase(), step.record(), bytes),
-                                pieces,
-                                flush);
-                counter.sent(step.record().kind(), bytes);
-            }
-        }
-
-        void await() {
-            try {
-                mesh.await(
-                        () -> step.isComplete() && flush.isDone(),
-                        () -> leftEarly(needed(), step.call(), step.record()),
-                        Deadline.in(mesh.deadline()),
-                        () -> overdue(step.call(), step.record(), stillAwaited()));
-            } finally {
-                ended(null);
-            }
-        }
-
-        /** Peers that must still be there: those that owe payload, and those that get some. */
-        private TreeSet<Integer> needed() {
-            TreeSet<Integer> needed = new TreeSet<>(state.awaited());
-            for (int peer = 0; peer < size(); peer++) {
-                if (!outgoing.get(peer).isEmpty()) {
-                    needed.add(worldRanks[peer]);
-                }
-            }
-            return needed;
-        }
-
-        private TreeSet<Integer> stillAwaited() {
-            TreeSet<Integer> awaited = new TreeSet<>(state.awaited());
-            awaited.addAll(flush.unsentPeers());
-            return awaited;
-        }
-
-        <E> E ended(E result) {
-            mesh.locked(() -> {
-                state.end(lastPhase);
-                return null;
-            });
-            done = true;
-            return result;
-        }
-
-        boolean isDone() {
-            return done;
-        }
-
-        @Override
-        public String toString() {
-            return step.toString();
-        }
     }
 }

@@ -170,7 +170,7 @@ final class GroupState {
     /** Ranks whose payload the current step still misses. */
     List<Integer> awaited() {
         List<Integer> awaited = new ArrayList<>();
-        for (int i = 0; i < members.length; i++) {
+        for (int i = 0; i < members.length && current != null; i++) {
             if (current.sink(i) != null && !current.sink(i).isComplete()) {
                 awaited.add(members[i]);
             }

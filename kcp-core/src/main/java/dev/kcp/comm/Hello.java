@@ -13,7 +13,8 @@ import java.security.MessageDigest;
 
 /**
  * The first words on every connection, to a store or between ranks. Who connects says what it is; who accepts answers
- * in the same form, or with a refusal. Nothing else is read from a stranger, and never more than {@link #MAX_BYTES}.
+ * in the same form, or with a refusal. Nothing else is read from a stranger, and never more than {@link #MAX_BYTES}. The
+ * secret keeps jobs and strangers apart; it travels in the clear, so it is no shield against who reads the network.
  *
  * @param purpose what the connection is for; both ends must mean the same
  * @param jobId the job

@@ -7,7 +7,6 @@ import java.time.Duration;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -17,9 +16,8 @@ import java.util.function.Supplier;
 /**
  * One rank's end of its connections to all ranks: groups, and how they end. A failure of any group ends all of them.
  *
- * <p>How ranks agree on one reason: each rank tells all peers the first failure that it knew, its own or the first it
- * was told, and picks the root cause among those of all living ranks. All pick from the same set. Nobody waits for a
- * user's thread in this, so it takes milliseconds; a rank that stopped altogether costs {@link #SETTLE_NANOS}.
+ * <p>Nobody waits for a user's thread while ranks agree on the reason (see {@link Verdict}), so it takes milliseconds; a
+ * rank that stopped altogether costs {@link #SETTLE_NANOS}.
  */
 final class Mesh {
     private static final long SETTLE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
@@ -32,8 +30,7 @@ final class Mesh {
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final Map<String, GroupState> groups = new HashMap<>();
-    private final TreeSet<Failure> candidates = new TreeSet<>(Failure.ROOT_CAUSE_FIRST);
-    private final BitSet heard = new BitSet();
+    private final Verdict verdict = new Verdict();
     private final BitSet saidBye = new BitSet();
     private final BitSet sawOurBye = new BitSet();
     private final BitSet gone = new BitSet();
@@ -41,8 +38,6 @@ final class Mesh {
     private int openGroups;
     private int headerWaiters;
     private boolean closing;
-    private Failure own;
-    private Failure settled;
 
     Mesh(int rank, int size, String transport, Duration deadline) {
         this.rank = rank;
@@ -122,8 +117,8 @@ final class Mesh {
         lock.lock();
         try {
             while (true) {
-                if (own != null) {
-                    found = own;
+                if (verdict.own() != null) {
+                    found = verdict.own();
                     break;
                 }
                 found = obstacle.get();
@@ -161,7 +156,7 @@ final class Mesh {
 
     /** Throws if the group has ended. */
     void checkAlive() {
-        Failure failure = locked(() -> own);
+        Failure failure = locked(verdict::own);
         if (failure != null) {
             throw failed(failure);
         }
@@ -175,17 +170,14 @@ final class Mesh {
         try {
             long nanos = SETTLE_NANOS;
             boolean interrupted = Thread.interrupted();
-            while (settled == null && nanos > 0) {
+            while (!verdict.isSettled() && nanos > 0) {
                 try {
                     nanos = changed.awaitNanos(nanos);
                 } catch (InterruptedException _) {
                     interrupted = true;
                 }
             }
-            if (settled == null) {
-                settled = candidates.isEmpty() ? failure : candidates.first();
-            }
-            agreed = settled;
+            agreed = verdict.settleNow(failure);
             if (interrupted) {
                 Thread.currentThread().interrupt();
             }
@@ -202,12 +194,10 @@ final class Mesh {
         BitSet tell;
         lock.lock();
         try {
-            if (own != null || closing) {
+            if (verdict.own() != null || closing) {
                 return;
             }
-            own = failure;
-            candidates.add(failure);
-            heard.set(rank);
+            verdict.enter(rank, failure);
             tell = living();
             settleIfAllHeard();
             changed.signalAll();
@@ -228,10 +218,7 @@ final class Mesh {
     }
 
     private void settleIfAllHeard() {
-        BitSet silent = living();
-        silent.andNot(heard);
-        if (own != null && settled == null && silent.isEmpty()) {
-            settled = candidates.first();
+        if (verdict.settle(living())) {
             changed.signalAll();
         }
     }
@@ -249,7 +236,7 @@ final class Mesh {
 
     private void header(int peer, Frame.Header header) {
         Failure failure = locked(() -> {
-            if (own != null) {
+            if (verdict.own() != null || closing) {
                 return null;
             }
             GroupState state = group(header.group());
@@ -268,7 +255,7 @@ final class Mesh {
     void payload(int peer, String group, MemorySegment run) {
         lock.lock();
         try {
-            if (own == null) {
+            if (verdict.own() == null && !closing) {
                 GroupState state = group(group);
                 state.payload(peer, run);
                 if (state.isStepComplete()) {
@@ -283,8 +270,7 @@ final class Mesh {
     private void abort(int peer, Failure failure) {
         lock.lock();
         try {
-            candidates.add(failure);
-            heard.set(peer);
+            verdict.hear(peer, failure);
             settleIfAllHeard();
         } finally {
             lock.unlock();
@@ -373,7 +359,7 @@ final class Mesh {
             return all;
         });
         peers.stream().forEach(peer -> wire.send(peer, new Frame.Bye()));
-        Duration limit = locked(() -> own) == null || deadline.compareTo(CLOSE_AFTER_FAILURE) < 0
+        Duration limit = locked(verdict::own) == null || deadline.compareTo(CLOSE_AFTER_FAILURE) < 0
                 ? deadline
                 : CLOSE_AFTER_FAILURE;
         Deadline until = Deadline.in(limit);

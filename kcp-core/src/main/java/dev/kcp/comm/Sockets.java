@@ -29,6 +29,14 @@ final class Sockets {
                 : e.getClass().getSimpleName() + " " + e.getMessage();
     }
 
+    static void pauseAfterFailedAccept() {
+        try {
+            Thread.sleep(10); // out of file handles, perhaps: do not spin
+        } catch (InterruptedException _) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
     static void joinQuietly(Thread thread) {
         try {
             thread.join(JOIN_LIMIT);

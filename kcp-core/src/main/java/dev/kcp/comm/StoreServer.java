@@ -89,17 +89,9 @@ public final class StoreServer implements AutoCloseable {
             } catch (IOException e) {
                 // A client that vanished while it was accepted is no reason to stop; a closed listener ends the loop.
                 if (!closed) {
-                    pauseAfterFailedAccept();
+                    Sockets.pauseAfterFailedAccept();
                 }
             }
-        }
-    }
-
-    private static void pauseAfterFailedAccept() {
-        try {
-            Thread.sleep(10); // out of file handles, perhaps: do not spin
-        } catch (InterruptedException _) {
-            Thread.currentThread().interrupt();
         }
     }
 

@@ -21,18 +21,21 @@ public final class TcpCommunicator {
      * @throws KcpException RENDEZVOUS if ranks are missing in time, naming all of them, or if this process is refused
      */
     public static Communicator join(RankInfo me, Duration deadline) {
-        return join(me, GroupCommunicator.WORLD, deadline);
+        return join(me, GroupCommunicator.WORLD, deadline, deadline);
     }
 
     /**
-     * As {@link #join(RankInfo, Duration)}, for several communicators of one job.
+     * As {@link #join(RankInfo, Duration)}, for several communicators of one job, and with a longer time for processes
+     * to start than for ranks to answer.
      *
      * @param name equal on all ranks, and used once per job. Without a launcher's store, rank 0 hosts one for the time
      *     of this call, so ranks join one communicator after the other
+     * @param meetDeadline bound of the rendezvous as a whole
+     * @param deadline bound of every later wait
      */
     @SuppressWarnings("try") // the store is only to be there while ranks meet
-    public static Communicator join(RankInfo me, String name, Duration deadline) {
-        Deadline until = Deadline.in(Deadline.check(deadline));
+    public static Communicator join(RankInfo me, String name, Duration meetDeadline, Duration deadline) {
+        Deadline until = Deadline.in(Deadline.check(meetDeadline));
         int[] all = IntStream.range(0, me.worldSize()).toArray();
         Mesh mesh = new Mesh(me.rank(), me.worldSize(), "tcp", deadline);
         if (me.worldSize() == 1) {

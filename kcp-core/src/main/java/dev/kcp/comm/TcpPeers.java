@@ -85,6 +85,7 @@ final class TcpPeers implements AutoCloseable {
                 if (!listener.isOpen()) {
                     return;
                 }
+                Sockets.pauseAfterFailedAccept();
             }
         }
     }

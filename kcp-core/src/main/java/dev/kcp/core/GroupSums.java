@@ -25,7 +25,7 @@ final class GroupSums {
     private GroupSums() {}
 
     /** Combines each micro-step over the group, adds them in order, and rounds once. */
-    static Gradients reduce(String label, List<PartialGradients> microSteps, DType dtype) {
+    static Gradients reduce(String label, List<PartialGradients> microSteps, DType dweightType, DType dbiasType) {
         PartialGradients first = microSteps.getFirst();
         long channels = first.sums().columns();
         Tensor total = null;
@@ -42,8 +42,8 @@ final class GroupSums {
                     root.close();
                 }
             }
-            Tensor dweight = Tensor.zeros(dtype, channels, 4);
-            Tensor dbias = first.withBias() ? Tensor.zeros(dtype, channels) : null;
+            Tensor dweight = Tensor.zeros(dweightType, channels, 4);
+            Tensor dbias = first.withBias() ? Tensor.zeros(dbiasType, channels) : null;
             TreeSums.store(total, dweight, dbias);
             return new Gradients(null, dweight, dbias);
         } finally {

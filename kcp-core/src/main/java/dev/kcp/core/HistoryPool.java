@@ -17,7 +17,7 @@ final class HistoryPool {
     HistoryPool(KcpConv1d call, KcpContext context, long channels) {
         this.call = call;
         this.context = context;
-        this.rows = Tensor.zeros(DType.BF16, context.forward().poolRows(), channels);
+        this.rows = context.engine().allocate(DType.BF16, context.forward().poolRows(), channels);
     }
 
     /** BF16 {@code [H, C]}. */

@@ -3,6 +3,7 @@ package dev.kcp.core;
 import dev.kcp.comm.Communicator;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.NodeKey;
+import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.tensor.DType;
 import java.util.ArrayList;
@@ -20,6 +21,7 @@ public final class KcpContext implements AutoCloseable {
     private final ConvEngine engine;
     private final HaloPlan plan;
     private final ShardTables tables;
+    private final Shard shard;
     private final HaloDirection forward;
     private final HaloDirection backward;
     private final long digest;
@@ -62,6 +64,7 @@ public final class KcpContext implements AutoCloseable {
             }
         }
         tables = ShardTables.of(partition.cuSeqlens().tokens(), spans, historyRow, owedRow);
+        shard = engine.shard(tables);
     }
 
     private int poolRow(HaloDirection direction, int token) {
@@ -101,8 +104,8 @@ public final class KcpContext implements AutoCloseable {
         return channels * forward.poolRows() * DType.BF16.bytes();
     }
 
-    ShardTables tables() {
-        return tables;
+    Shard shard() {
+        return shard;
     }
 
     HaloDirection forward() {
@@ -137,6 +140,9 @@ public final class KcpContext implements AutoCloseable {
 
     @Override
     public void close() {
-        closed = true;
+        if (!closed) {
+            closed = true;
+            shard.close();
+        }
     }
 }

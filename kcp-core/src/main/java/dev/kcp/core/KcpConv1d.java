@@ -8,7 +8,7 @@ import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvEngine.Part;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
-import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.Shard;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
@@ -64,8 +64,8 @@ public final class KcpConv1d {
             HistoryPool bound = bound(context, x.columns(), handle);
             if (bound != null) {
                 Operands in = new Operands(x, weight, bias, bound.rows());
-                context.engine().forward(context.tables(), in, options, Part.MAIN, y);
-                context.engine().forward(context.tables(), in, options, Part.SEAM, y);
+                context.engine().forward(context.shard(), in, options, Part.MAIN, y);
+                context.engine().forward(context.shard(), in, options, Part.SEAM, y);
                 return new Saved(context, x, weight, bias, bound.retain());
             }
             HistoryPool pool = new HistoryPool(this, context, x.columns());
@@ -91,9 +91,9 @@ public final class KcpConv1d {
                         in.x(),
                         in.history());
         counts = counts.plusForward(phase);
-        context.engine().forward(context.tables(), in, options, Part.MAIN, y);
+        context.engine().forward(context.shard(), in, options, Part.MAIN, y);
         exchange.await();
-        context.engine().forward(context.tables(), in, options, Part.SEAM, y);
+        context.engine().forward(context.shard(), in, options, Part.SEAM, y);
     }
 
     /** The stored pool where this call must bind it, null where it must exchange. */
@@ -146,15 +146,15 @@ public final class KcpConv1d {
             if (dx != null) {
                 ConvChecks.rowsLike(in.x(), "dx", dx);
             }
-            ShardTables tables = context.tables();
+            Shard shard = context.shard();
             ConvEngine engine = context.engine();
-            Tensor sums =
-                    Tensor.zeros(options.policy().sumType(), tables.nodes().size(), in.sumPlanes(), in.channels());
-            try (Tensor head = Tensor.zeros(DType.F32, tables.headRows(), in.channels());
-                    Tensor tail = Tensor.zeros(DType.F32, tables.tailRows(), in.channels());
-                    Tensor received = Tensor.zeros(DType.F32, context.backward().poolRows(), in.channels())) {
+            Tensor sums = engine.allocate(options.policy().sumType(), shard.nodeCount(), in.sumPlanes(), in.channels());
+            try (Tensor head = engine.allocate(DType.F32, shard.headRows(), in.channels());
+                    Tensor tail = engine.allocate(DType.F32, shard.tailRows(), in.channels());
+                    Tensor received =
+                            engine.allocate(DType.F32, context.backward().poolRows(), in.channels())) {
                 if (dy != null) {
-                    engine.head(tables, in, options, dy, head);
+                    engine.head(shard, in, options, dy, head);
                 }
                 PendingExchange exchange = context.backward()
                         .start(
@@ -163,10 +163,10 @@ public final class KcpConv1d {
                                 head,
                                 received);
                 counts = counts.plusBackward();
-                engine.main(tables, in, options, dy, dx, tail, sums);
+                engine.main(shard, in, options, dy, dx, tail, sums);
                 exchange.await();
                 if (dx != null) {
-                    engine.owed(tables, in, tail, received, dx);
+                    engine.owed(shard, in, tail, received, dx);
                 }
                 return new PartialGradients(context, in.bias() != null, sums);
             } catch (RuntimeException e) {
@@ -185,14 +185,21 @@ public final class KcpConv1d {
      * @return dweight {@code [C, 4]} and, with a bias, dbias {@code [C]}; dx is null; closed by the caller
      */
     public Gradients reduceGradients(List<PartialGradients> microSteps, DType dtype) {
+        return reduceGradients(microSteps, dtype, dtype);
+    }
+
+    /** As the other form, with a type for each gradient. */
+    public Gradients reduceGradients(List<PartialGradients> microSteps, DType dweightType, DType dbiasType) {
         if (microSteps.isEmpty()) {
             throw new IllegalArgumentException("no sums to reduce: microSteps=0 call=" + label);
         }
-        if (dtype != DType.F32 && dtype != DType.BF16) {
-            throw new IllegalArgumentException("gradients are FP32 or BF16: dtype=" + dtype);
+        for (DType dtype : List.of(dweightType, dbiasType)) {
+            if (dtype != DType.F32 && dtype != DType.BF16) {
+                throw new IllegalArgumentException("gradients are FP32 or BF16: dtype=" + dtype);
+            }
         }
         KcpContext context = microSteps.getFirst().context();
-        return failingTheGroup(context, () -> GroupSums.reduce(label, microSteps, dtype));
+        return failingTheGroup(context, () -> GroupSums.reduce(label, microSteps, dweightType, dbiasType));
     }
 
     private Call call(KcpContext context, Call.Kind kind, Operands in, String what) {

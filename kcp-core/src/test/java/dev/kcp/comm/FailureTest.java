@@ -6,11 +6,15 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.tensor.DType;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -145,6 +149,7 @@ class FailureTest {
                     passOn(c, call("layer" + layer, 256, DType.BF16, 1), BYTES, BYTES);
                 }
             }
+            c.barrier("end");
             return null;
         });
         assertThat(sameFailure(outcomes, Code.DISAGREEMENT)).contains("call 2", "layer2", "layer3", "rank 1");
@@ -249,6 +254,23 @@ class FailureTest {
         throw new AssertionError("no failure");
     }
 
+    /** The interrupt must not break a connection: the others would then call the rank gone. */
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "tcp"})
+    void anInterruptedRankIsNamed(String transport) throws Exception {
+        List<Object> outcomes = Ranks.outcomes(transport, 3, Ranks.DEADLINE, c -> {
+            for (int i = 0; i < 100_000; i++) {
+                if (c.rank() == 1 && i == 20) {
+                    Thread.currentThread().interrupt();
+                }
+                passOn(c, USUAL, BYTES, BYTES);
+                c.barrier("b");
+            }
+            return null;
+        });
+        assertThat(sameFailure(outcomes, Code.RANK_FAILED)).isEqualTo("rank 1 was interrupted while it waited");
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"local", "tcp"})
     void abortsOfAllRanksAtOnceEndInOneReason(String transport) throws Exception {
@@ -349,17 +371,26 @@ class FailureTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"local", "tcp"})
-    void aHundredGroupsLeaveNoThreadBehind(String transport) throws Exception {
-        int after5 = 0;
+    void aHundredGroupsLeaveNoThreadOrFileBehind(String transport) throws Exception {
+        int threads = 0;
+        long files = 0;
         for (int i = 0; i < 100; i++) {
             Ranks.run(transport, 2, c -> {
                 c.barrier("b");
                 return null;
             });
             if (i == 5) {
-                after5 = Thread.getAllStackTraces().size();
+                threads = Thread.getAllStackTraces().size();
+                files = openFiles();
             }
         }
-        assertThat(Thread.getAllStackTraces().size()).isLessThanOrEqualTo(after5 + 4);
+        assertThat(Thread.getAllStackTraces().size()).isLessThanOrEqualTo(threads + 4);
+        assertThat(openFiles()).isLessThanOrEqualTo(files + 8);
+    }
+
+    private static long openFiles() throws IOException {
+        try (Stream<Path> files = Files.list(Path.of("/proc/self/fd"))) {
+            return files.count();
+        }
     }
 }

@@ -38,8 +38,8 @@ record JobEnvironment(int worldSize, String masterHost, int masterPort, String j
         return new JobEnvironment(worldSize, LOOPBACK, freePort(), hex(random, 8), hex(random, 16));
     }
 
-    /** The variables of one rank. */
-    Map<String, String> of(int rank) {
+    /** The variables of one rank; {@code storePort} is where the launcher's rendezvous store listens. */
+    Map<String, String> of(int rank, int storePort) {
         Map<String, String> variables = new LinkedHashMap<>();
         variables.put("RANK", Integer.toString(rank));
         variables.put("LOCAL_RANK", Integer.toString(rank));
@@ -47,6 +47,7 @@ record JobEnvironment(int worldSize, String masterHost, int masterPort, String j
         variables.put("LOCAL_WORLD_SIZE", Integer.toString(worldSize));
         variables.put("MASTER_ADDR", masterHost);
         variables.put("MASTER_PORT", Integer.toString(masterPort));
+        variables.put("KCP_STORE", LOOPBACK + ":" + storePort);
         variables.put("KCP_JOB_ID", jobId);
         variables.put("KCP_SECRET", secret);
         return variables;

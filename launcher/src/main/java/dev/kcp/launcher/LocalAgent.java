@@ -1,12 +1,11 @@
 package dev.kcp.launcher;
 
+import dev.kcp.comm.StoreServer;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -42,8 +41,8 @@ public final class LocalAgent {
     }
 
     private final LaunchSpec spec;
-    private final OutputSink out;
     private final OutputSink err;
+    private final OutputRouting output;
     private final List<WorkerProcess> workers = new ArrayList<>();
     private final Semaphore wake = new Semaphore(0);
     private final CountDownLatch finished = new CountDownLatch(1);
@@ -57,11 +56,12 @@ public final class LocalAgent {
     private LocalAgent(LaunchSpec spec, OutputStream stdout, OutputStream stderr) {
         this.spec = spec;
         ReentrantLock lock = new ReentrantLock();
-        this.out = new OutputSink(stdout, lock, () -> {
+        OutputSink out = new OutputSink(stdout, lock, () -> {
             outputClosed = true;
             wake.release();
         });
         this.err = new OutputSink(stderr, lock, () -> {});
+        this.output = new OutputRouting(spec.output(), out, err);
     }
 
     /**
@@ -101,8 +101,16 @@ public final class LocalAgent {
     }
 
     private LaunchResult runIn(JobFolder folder, Path setsid, Map<String, String> inherited) {
+        JobEnvironment job = JobEnvironment.create(spec.ranks());
+        try (StoreServer store = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
+            return runWith(job, store.port(), folder, setsid, inherited);
+        }
+    }
+
+    private LaunchResult runWith(
+            JobEnvironment job, int storePort, JobFolder folder, Path setsid, Map<String, String> inherited) {
         try {
-            startAll(folder, setsid, inherited);
+            startAll(job, storePort, folder, setsid, inherited);
             return watch();
         } catch (IOException e) {
             throw new UncheckedIOException("cannot start ranks: started=" + workers.size(), e);
@@ -111,17 +119,18 @@ public final class LocalAgent {
         }
     }
 
-    private void startAll(JobFolder folder, Path setsid, Map<String, String> inherited) throws IOException {
-        JobEnvironment job = JobEnvironment.create(spec.ranks());
+    private void startAll(
+            JobEnvironment job, int storePort, JobFolder folder, Path setsid, Map<String, String> inherited)
+            throws IOException {
         startedAt = Instant.now();
         for (int rank = 0; rank < spec.ranks() && !shutdown; rank++) {
             Path scratch = folder.ofRank(rank);
             List<String> command = spec.command().forRank(rank, Files.createDirectory(scratch.resolve("tmp")));
             Programs.require(command.getFirst(), inherited.get("PATH"));
             Map<String, String> environment = new HashMap<>(inherited);
-            environment.putAll(job.of(rank));
+            environment.putAll(job.of(rank, storePort));
             workers.add(WorkerProcess.start(
-                    rank, command, environment, scratch, setsid, spec.grace(), routing(), wake::release));
+                    rank, command, environment, scratch, setsid, spec.grace(), output, wake::release));
         }
     }
 
@@ -173,8 +182,7 @@ public final class LocalAgent {
 
     private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
         String text = new FailureReport(Host.name(), startedAt, first, timeout, ends).text();
-        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        err.write(bytes, bytes.length);
+        err.write(text);
         return new LaunchResult(exitCode, Optional.of(text));
     }
 
@@ -216,42 +224,30 @@ public final class LocalAgent {
     /** All programs are gone, so what is left in the pipes comes at once, unless the reader of our output is slow. */
     private void awaitOutput() {
         while (!shutdown && !outputClosed) {
-            boolean held = false;
-            boolean done = true;
-            for (WorkerProcess worker : workers) {
-                done &= worker.isOutputDone();
-                held |= !worker.isOutputDone() && worker.isOutputHeld(HELD_OUTPUT_NANOS);
-            }
-            if (done) {
+            List<WorkerProcess> open =
+                    workers.stream().filter(worker -> !worker.isOutputDone()).toList();
+            if (open.isEmpty()) {
                 return;
             }
-            if (held
-                    && workers.stream()
-                            .allMatch(worker -> worker.isOutputDone() || worker.isOutputHeld(HELD_OUTPUT_NANOS))) {
-                reportHeldOutput();
+            if (open.stream().allMatch(worker -> worker.isOutputHeld(HELD_OUTPUT_NANOS))) {
+                reportHeldOutput(open);
                 return;
             }
             pauseMillis(5);
         }
     }
 
-    private void reportHeldOutput() {
-        List<Integer> ranks = workers.stream()
-                .filter(worker -> !worker.isOutputDone())
-                .map(WorkerProcess::rank)
-                .toList();
-        byte[] bytes = ("kcp: a process that left its rank's session still holds the output of rank "
-                        + FailureReport.listed(ranks) + "; it was not ended\n")
-                .getBytes(StandardCharsets.UTF_8);
-        err.write(bytes, bytes.length);
+    private void reportHeldOutput(List<WorkerProcess> holders) {
+        List<Integer> ranks = holders.stream().map(WorkerProcess::rank).toList();
+        err.write("kcp: a process that left its rank's session still holds the output of rank "
+                + FailureReport.listed(ranks) + "; it was not ended\n");
     }
 
     private void endBeforeTheJvm() {
         shutdown = true;
         wake.release();
         try {
-            byte[] bytes = "kcp: interrupted, ending the ranks\n".getBytes(StandardCharsets.UTF_8);
-            err.tryWrite(bytes, 100);
+            err.tryWrite("kcp: interrupted, ending the ranks\n", 100);
             Duration limit = spec.grace().plus(SHUTDOWN_SLACK);
             if (!finished.await(limit.toMillis(), TimeUnit.MILLISECONDS)) {
                 return; // The guards go on without this JVM.
@@ -274,28 +270,5 @@ public final class LocalAgent {
             interrupted = true;
             shutdown = true;
         }
-    }
-
-    private WorkerProcess.Output routing() {
-        boolean raw0 = spec.output() == LaunchSpec.Output.RANK0_STDOUT_RAW;
-        return new WorkerProcess.Output() {
-            @Override
-            public OutputPump stdout(int rank, InputStream in) {
-                String name = "kcp-rank-" + rank + "-stdout";
-                if (raw0 && rank == 0) {
-                    return OutputPump.raw(name, in, out);
-                }
-                return OutputPump.lines(name, in, raw0 ? err : out, prefix(rank), false);
-            }
-
-            @Override
-            public OutputPump stderr(int rank, InputStream in) {
-                return OutputPump.lines("kcp-rank-" + rank + "-stderr", in, err, prefix(rank), raw0);
-            }
-        };
-    }
-
-    private static String prefix(int rank) {
-        return "[rank " + rank + "] ";
     }
 }

@@ -42,8 +42,11 @@ public final class Main {
     static CommandLine commandLine(Map<String, String> environment) {
         CommandLine kcp = new CommandLine(new KcpCommand(environment.containsKey("KCP_STACK_TRACES")))
                 .addSubcommand(new RunCommand())
-                .addSubcommand(new TrainCommand(environment));
+                .addSubcommand(new TrainCommand(environment))
+                .addSubcommand(new ConvCommand(environment))
+                .addSubcommand(new BenchCommand());
         kcp.setExpandAtFiles(false);
+        kcp.setUsageHelpWidth(110);
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
         kcp.setParameterExceptionHandler((wrong, args) -> usage(wrong));
         kcp.setExecutionExceptionHandler((failure, command, parsed) -> report(failure, kcp));
@@ -112,6 +115,8 @@ public final class Main {
             synopsisSubcommandLabel = "COMMAND",
             footerHeading = "%nExamples:%n",
             footer = {
+                "  kcp train --data book.txt --world 2",
+                "  kcp conv --in case.safetensors --out result.safetensors --backward --world 2",
                 "  kcp run -n 2 -- python3 train.py",
                 "  kcp run --help",
                 "",

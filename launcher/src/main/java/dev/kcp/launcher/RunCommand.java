@@ -28,7 +28,7 @@ import picocli.CommandLine.Parameters;
             "  kcp run -n 2 --env OMP_NUM_THREADS=1 --timeout 3600 -- ./train",
             "",
             "Exit codes: 0 every rank ended with 0, 2 usage, 5 a rank failed (its own code is in the report),",
-            "6 --timeout passed, 8 setsid is missing, 130/143 interrupted/terminated."
+            "6 --timeout passed, 8 setsid is missing, 130/143 interrupted/terminated, 141 stdout was closed."
         })
 final class RunCommand implements Callable<Integer> {
     @Option(

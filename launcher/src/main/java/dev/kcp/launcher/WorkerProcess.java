@@ -29,6 +29,8 @@ final class WorkerProcess {
     private final OutputPump stderr;
     private Instant stoppedAt;
     private RankEnd end;
+    /** The guard was killed before its program ended; its watcher ends the program. */
+    private boolean guardLost;
 
     private WorkerProcess(int rank, Path scratch, Duration grace, Process guard, OutputPump stdout, OutputPump stderr) {
         this.rank = rank;
@@ -39,19 +41,13 @@ final class WorkerProcess {
         this.stderr = stderr;
     }
 
-    /** Connects a rank's two pipes to the launcher's output. */
-    interface Output {
-        OutputPump stdout(int rank, InputStream in);
-
-        OutputPump stderr(int rank, InputStream in);
-    }
-
     /**
      * Starts one rank.
      *
      * @param environment all of the rank's environment
      * @param scratch an existing folder of this rank
      * @param setsid the setsid program
+     * @param output takes the rank's two pipes
      * @param onExit called from another thread when the guard has ended
      * @throws IOException if the operating system starts no further process
      */
@@ -62,7 +58,7 @@ final class WorkerProcess {
             Path scratch,
             Path setsid,
             Duration grace,
-            Output output,
+            OutputRouting output,
             Runnable onExit)
             throws IOException {
         long graceTenths = Math.ceilDiv(grace.toMillis(), 100);
@@ -102,6 +98,7 @@ final class WorkerProcess {
             if (written.isPresent()) {
                 end = ended(new ExitStatus(Integer.parseInt(written.get())), modified("status"));
             } else if (guardGone) {
+                guardLost = true;
                 end = ended(new ExitStatus(guard.exitValue()), Instant.now());
             }
         }
@@ -110,7 +107,8 @@ final class WorkerProcess {
 
     /** Whether program and guard have ended. */
     boolean isGone() {
-        return end != null && (end.cause() == RankEnd.Cause.STUCK || !guard.isAlive());
+        return end != null
+                && (end.cause() == RankEnd.Cause.STUCK || (!guard.isAlive() && !(guardLost && programLives())));
     }
 
     /** Has the guard end the group: SIGTERM, and SIGKILL after the grace. Returns at once; may be called again. */
@@ -173,6 +171,20 @@ final class WorkerProcess {
 
     private OptionalLong programPid() {
         return line("pid").map(text -> OptionalLong.of(Long.parseLong(text))).orElse(OptionalLong.empty());
+    }
+
+    /** Whether the program is there and no zombie, which waits for its reaper only. */
+    private boolean programLives() {
+        OptionalLong pid = programPid();
+        if (pid.isEmpty()) {
+            return false;
+        }
+        try {
+            String stat = Files.readString(Path.of("/proc/" + pid.getAsLong() + "/stat"), StandardCharsets.ISO_8859_1);
+            return stat.charAt(stat.lastIndexOf(')') + 2) != 'Z';
+        } catch (IOException gone) {
+            return false;
+        }
     }
 
     /** The one line of a scratch file, if it has been written to its end. */

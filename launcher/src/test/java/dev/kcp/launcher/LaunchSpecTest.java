@@ -40,16 +40,17 @@ class LaunchSpecTest {
     @Test
     void everyRankOfAJobHasItsOwnNumberAndTheJobsNames() {
         JobEnvironment job = JobEnvironment.create(3);
-        Map<String, String> second = job.of(1);
+        Map<String, String> second = job.of(1, 4711);
         assertThat(second)
                 .containsEntry("RANK", "1")
                 .containsEntry("LOCAL_RANK", "1")
                 .containsEntry("WORLD_SIZE", "3")
                 .containsEntry("LOCAL_WORLD_SIZE", "3")
-                .containsEntry("MASTER_ADDR", "127.0.0.1");
+                .containsEntry("MASTER_ADDR", "127.0.0.1")
+                .containsEntry("KCP_STORE", "127.0.0.1:4711");
         assertThat(Integer.parseInt(second.get("MASTER_PORT"))).isBetween(1, 65535);
         assertThat(JobEnvironment.NAMES).containsAll(second.keySet());
-        assertThat(job.of(2).get("KCP_SECRET"))
+        assertThat(job.of(2, 4711).get("KCP_SECRET"))
                 .isEqualTo(second.get("KCP_SECRET"))
                 .hasSize(32);
         assertThat(JobEnvironment.create(3).secret()).isNotEqualTo(job.secret());

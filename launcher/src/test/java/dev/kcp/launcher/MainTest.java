@@ -101,7 +101,7 @@ class MainTest {
                 List.of("run", "-n", "2", "--env", "RANK=0", "--", "true"),
                 List.of("run", "-n", "2", "--", "/no/such/program"),
                 List.of("run", "-n", "2", "--", "no-such-program-on-path"),
-                List.of("run", "-n", "2", "--", "/etc/hostname"),
+                List.of("run", "-n", "2", "--", "./pom.xml"),
                 List.of("run", "-n", "2", "--", ""));
     }
 

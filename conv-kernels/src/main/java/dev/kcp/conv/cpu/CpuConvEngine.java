@@ -1,13 +1,18 @@
 package dev.kcp.conv.cpu;
 
+import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.TreeSums;
+import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * The programs on the CPU. Threads share rows and channels, never a sum: bits do not depend on how many there are. Calls
@@ -42,14 +47,35 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
+    public Shard shard(ShardTables tables) {
+        return tables;
+    }
+
+    @Override
+    public Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack) {
+        return ShardTables.ofDocuments(ConvChecks.offsets(cuSeqlens, rows, allowSlack));
+    }
+
+    @Override
+    public Tensor allocate(DType dtype, long... shape) {
+        return Tensor.zeros(dtype, shape);
+    }
+
+    @Override
+    public void round(Tensor sums, Tensor dweight, Tensor dbias) {
+        TreeSums.store(sums, dweight, dbias);
+    }
+
+    @Override
     public List<String> programs(Operands in, ConvOptions options) {
         String name = "cpu-v" + Lanes.FLOAT.vectorBitSize() + "-"
-                + options.policy().name().toLowerCase(java.util.Locale.ROOT) + (in.bias() == null ? "" : "-bias");
+                + options.policy().name().toLowerCase(Locale.ROOT) + (in.bias() == null ? "" : "-bias");
         return List.of("forward-" + name, "backward-" + name);
     }
 
     @Override
-    public synchronized void forward(ShardTables tables, Operands in, ConvOptions options, Part part, Tensor y) {
+    public synchronized void forward(Shard shard, Operands in, ConvOptions options, Part part, Tensor y) {
+        ShardTables tables = (ShardTables) shard;
         RowSource rows = prepare(tables, in);
         if (part == Part.SEAM) {
             workers.run(tables.fragments(), (worker, f) -> {
@@ -80,7 +106,8 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void head(ShardTables tables, Operands in, ConvOptions options, Tensor dy, Tensor head) {
+    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
+        ShardTables tables = (ShardTables) shard;
         RowSource rows = prepare(tables, in);
         int channels = (int) in.channels();
         GradientRows.Block block =
@@ -107,7 +134,8 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public synchronized void main(
-            ShardTables tables, Operands in, ConvOptions options, Tensor dy, Tensor dx, Tensor tail, Tensor sums) {
+            Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor dx, Tensor tail, Tensor sums) {
+        ShardTables tables = (ShardTables) shard;
         RowSource rows = prepare(tables, in);
         new BackwardMain(tables, in, options, rows, planes.address(), zeros.address(), dy, dx, tail, sums)
                 .run(workers, scratch);
@@ -117,7 +145,8 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void owed(ShardTables tables, Operands in, Tensor tail, Tensor received, Tensor dx) {
+    public synchronized void owed(Shard shard, Operands in, Tensor tail, Tensor received, Tensor dx) {
+        ShardTables tables = (ShardTables) shard;
         prepare(tables, in);
         int channels = (int) in.channels();
         workers.run(tables.fragments(), (worker, f) -> {

@@ -1,0 +1,262 @@
+package dev.kcp.launcher;
+
+import dev.kcp.KcpException;
+import dev.kcp.comm.Communicator;
+import dev.kcp.comm.LocalRanks;
+import dev.kcp.comm.RankInfo;
+import dev.kcp.comm.TcpCommunicator;
+import dev.kcp.conv.ConvMath;
+import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.SiluGradPolicy;
+import dev.kcp.conv.cpu.CpuConvEngine;
+import dev.kcp.core.Layout;
+import dev.kcp.core.Partition;
+import dev.kcp.nccl.NcclLibrary;
+import dev.kcp.tensor.DType;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** {@code kcp conv}: one convolution on a file, sharded over ranks. */
+@Command(
+        name = "conv",
+        mixinStandardHelpOptions = true,
+        versionProvider = Version.class,
+        sortOptions = false,
+        description = {
+            "Runs the causal convolution with SiLU on a safetensors file, sharded over N ranks.",
+            "Reads x (BF16 [S,C]), weight (FP32 or BF16 [C,4]), cu_seqlens (INT32), and where they are there bias and "
+                    + "dy; other tensors are ignored. Writes y and with --backward dx, dweight and dbias in batch "
+                    + "order. Any number of ranks and any layout give the same bits of y and dx.",
+            "The last line on stdout is a JSON summary."
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  kcp conv --in case.safetensors --out result.safetensors --backward",
+            "  kcp conv --in case.safetensors --out result.safetensors --backward --world 4 --layout zigzag --handle",
+            "",
+            "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed, 6 deadline,",
+            "7 ranks disagree, 8 missing device or library."
+        })
+final class ConvCommand implements Callable<Integer> {
+    /** How ranks talk. */
+    enum Transport {
+        LOCAL,
+        TCP,
+        NCCL
+    }
+
+    /** Where to compute. */
+    enum DeviceChoice {
+        CPU,
+        CUDA
+    }
+
+    /** Types of dweight and dbias that can be asked for. */
+    enum GradientType {
+        FP32,
+        PARAM
+    }
+
+    @Option(names = "--in", required = true, paramLabel = "FILE", description = "Safetensors file to read.")
+    private Path in;
+
+    @Option(names = "--out", required = true, paramLabel = "FILE", description = "Safetensors file to write.")
+    private Path out;
+
+    @Option(names = "--backward", description = "Compute gradients too, from dy.")
+    private boolean backward;
+
+    @Option(
+            names = "--handle",
+            description = "Drop what forward saved and recompute it inside backward, without a second exchange.")
+    private boolean handle;
+
+    @Option(
+            names = "--world",
+            paramLabel = "N",
+            description = "Ranks (default: one per list of --fragments, or WORLD_SIZE where this is a rank, else 1).")
+    private Integer world;
+
+    @Option(
+            names = "--layout",
+            defaultValue = "contiguous",
+            paramLabel = "LAYOUT",
+            description = "contiguous, zigzag or zigzagPerDocument (${DEFAULT-VALUE}).")
+    private String layout;
+
+    @Option(
+            names = "--fragments",
+            paramLabel = "FILE",
+            description = "JSON instead of a layout: for every rank its list of [document, offset, length].")
+    private Path fragments;
+
+    @Option(
+            names = "--align",
+            defaultValue = "1",
+            paramLabel = "N",
+            description = "Cut at multiples of N tokens; 64 fixes the bits of dweight for all N (${DEFAULT-VALUE}).")
+    private int align;
+
+    @Option(
+            names = "--transport",
+            paramLabel = "TRANSPORT",
+            description = "local: ranks are threads; tcp: processes; nccl: GPUs (default: local).")
+    private Transport transport;
+
+    @Option(
+            names = "--device",
+            defaultValue = "cpu",
+            paramLabel = "DEVICE",
+            description = "cpu or cuda (${DEFAULT-VALUE}).")
+    private DeviceChoice device;
+
+    @Option(
+            names = "--policy",
+            defaultValue = "bf16",
+            paramLabel = "POLICY",
+            description = "bf16 or fp32: the preactivation that SiLU's derivative is taken at (${DEFAULT-VALUE}).")
+    private SiluGradPolicy policy;
+
+    @Option(
+            names = "--math",
+            defaultValue = "fast",
+            paramLabel = "MATH",
+            description = "fast, or portable: the same bits on every device (${DEFAULT-VALUE}).")
+    private ConvMath math;
+
+    @Option(names = "--slack", description = "Accept rows of x after the last document; they give zeros.")
+    private boolean slack;
+
+    @Option(
+            names = "--grad-dtype",
+            defaultValue = "fp32",
+            paramLabel = "TYPE",
+            description = "fp32, or param: dweight and dbias in their parameters' types (${DEFAULT-VALUE}).")
+    private GradientType gradientType;
+
+    @Option(
+            names = "--deadline",
+            defaultValue = "60",
+            paramLabel = "SECONDS",
+            description = "Longest wait of one rank for another (${DEFAULT-VALUE}).")
+    private int deadlineSeconds;
+
+    @Spec
+    private CommandSpec spec;
+
+    private final Map<String, String> environment;
+
+    ConvCommand(Map<String, String> environment) {
+        this.environment = environment;
+    }
+
+    @Override
+    public Integer call() {
+        Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
+        int ranks = ranks(me);
+        if (align < 1 || deadlineSeconds < 1) {
+            throw new IllegalArgumentException(
+                    "--align and --deadline start at 1: align=" + align + " deadline=" + deadlineSeconds);
+        }
+        Layout rule = Layout.parse(layout);
+        refuseMissingDevices();
+        Path folder = out.toAbsolutePath().getParent();
+        if (!Files.isDirectory(folder) || Files.isDirectory(out)) {
+            throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: out=" + out);
+        }
+        try (ConvInput input = ConvInput.open(in, backward, slack)) {
+            Partition partition = fragments == null ? input.partition(rule, ranks, align) : input.partition(fragments);
+            if (partition.ranks() != ranks) {
+                throw new IllegalArgumentException("--fragments has lists for another number of ranks: lists="
+                        + partition.ranks() + " world=" + ranks);
+            }
+            if (me.isEmpty() && transport == Transport.TCP) {
+                return LocalAgent.run(LaunchSpec.workers(ranks, originalArguments()))
+                        .exitCode();
+            }
+            ConvJob job = new ConvJob(
+                    input,
+                    out,
+                    partition,
+                    fragments == null ? rule.label() : "fragments",
+                    new ConvOptions(policy, math, slack),
+                    backward,
+                    handle,
+                    gradientType == GradientType.PARAM ? null : DType.F32);
+            String summary = me.isPresent() ? ofRank(job, me.get()) : ofThreads(job, ranks);
+            if (summary != null) {
+                System.out.println(summary);
+            }
+            return ExitCode.DONE;
+        }
+    }
+
+    private int ranks(Optional<RankInfo> me) {
+        int ranks = world != null
+                ? world
+                : me.map(RankInfo::worldSize)
+                        .orElseGet(() -> fragments == null
+                                ? 1
+                                : ConvInput.readFragments(fragments).size());
+        if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
+            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
+        }
+        if (me.isPresent() && me.get().worldSize() != ranks) {
+            throw new IllegalArgumentException("--world contradicts the environment: world=" + ranks + " WORLD_SIZE="
+                    + me.get().worldSize());
+        }
+        if (me.isPresent() && transport == Transport.LOCAL) {
+            throw new IllegalArgumentException("ranks of a launcher are processes; leave out --transport local: RANK="
+                    + me.get().rank());
+        }
+        return ranks;
+    }
+
+    private void refuseMissingDevices() {
+        if (transport == Transport.NCCL) {
+            NcclLibrary.require(environment);
+        }
+        if (device == DeviceChoice.CUDA || transport == Transport.NCCL) {
+            throw new KcpException(
+                    KcpException.Code.MISSING_DEVICE,
+                    "this version computes on the CPU only: device=" + device + " transport=" + transport);
+        }
+    }
+
+    private Duration deadline() {
+        return Duration.ofSeconds(deadlineSeconds);
+    }
+
+    private List<String> originalArguments() {
+        return spec.root().commandLine().getParseResult().originalArgs();
+    }
+
+    private String ofRank(ConvJob job, RankInfo me) {
+        try (Communicator communicator = TcpCommunicator.join(me, deadline());
+                CpuConvEngine engine = new CpuConvEngine(threads(me.localWorldSize()))) {
+            return job.run(communicator, engine);
+        }
+    }
+
+    private String ofThreads(ConvJob job, int ranks) {
+        return LocalRanks.run(ranks, deadline(), communicator -> {
+                    try (CpuConvEngine engine = new CpuConvEngine(threads(ranks))) {
+                        return job.run(communicator, engine);
+                    }
+                })
+                .getFirst();
+    }
+
+    private static int threads(int ranksOnThisHost) {
+        return Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
+    }
+}

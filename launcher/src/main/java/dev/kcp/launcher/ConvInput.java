@@ -1,0 +1,183 @@
+package dev.kcp.launcher;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.kcp.KcpException;
+import dev.kcp.conv.ConvChecks;
+import dev.kcp.core.CuSeqlens;
+import dev.kcp.core.Fragment;
+import dev.kcp.core.Layout;
+import dev.kcp.core.Partition;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
+import dev.kcp.tensor.Memory;
+import dev.kcp.tensor.Safetensors;
+import dev.kcp.tensor.Tensor;
+import java.io.IOException;
+import java.lang.foreign.ValueLayout;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.function.Supplier;
+
+/**
+ * The safetensors file that {@code kcp conv} reads: x, weight, cu_seqlens, and where they are there bias and dy. All that
+ * can be told from shapes and offsets is checked when it is opened, before a rank is started; what is wrong is BAD_DATA.
+ */
+final class ConvInput implements AutoCloseable {
+    private final Path path;
+    private final Safetensors file;
+    private final CuSeqlens cuSeqlens;
+
+    private ConvInput(Path path, Safetensors file, CuSeqlens cuSeqlens) {
+        this.path = path;
+        this.file = file;
+        this.cuSeqlens = cuSeqlens;
+    }
+
+    static ConvInput open(Path path, boolean backward, boolean allowSlack) {
+        Safetensors file = Safetensors.open(path);
+        try {
+            return new ConvInput(path, file, ofFile(path, () -> check(file, backward, allowSlack)));
+        } catch (RuntimeException e) {
+            file.close();
+            throw e;
+        }
+    }
+
+    private static CuSeqlens check(Safetensors file, boolean backward, boolean allowSlack) {
+        try (Tensor weight = file.read("weight");
+                Tensor bias = file.has("bias") ? file.read("bias") : null;
+                Tensor offsets = file.read("cu_seqlens")) {
+            Tensor x = shapeOf(file, "x");
+            ConvChecks.rows("x", x, Device.CPU);
+            ConvChecks.parameters(x, weight, bias);
+            if (backward) {
+                ConvChecks.rowsLike(x, "dy", shapeOf(file, "dy"));
+            }
+            ConvChecks.offsets(offsets, x.rows(), allowSlack);
+            return CuSeqlens.of(offsets.segment().toArray(ValueLayout.JAVA_INT));
+        }
+    }
+
+    /** A tensor of the file's shape and type whose elements are never read. */
+    private static Tensor shapeOf(Safetensors file, String name) {
+        DType dtype = Arrays.stream(DType.values())
+                .filter(known -> known.name().equals(file.dtypeName(name)))
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException(name + " must be BF16: dtype=" + file.dtypeName(name)));
+        return Tensor.over(Memory.borrow(Device.CPU, 1, Long.MAX_VALUE), dtype, file.shape(name));
+    }
+
+    private static <T> T ofFile(Path path, Supplier<T> read) {
+        try {
+            return read.get();
+        } catch (IllegalArgumentException e) {
+            throw new KcpException(KcpException.Code.BAD_DATA, path + ": " + e.getMessage(), e);
+        }
+    }
+
+    /** The partition that a layout makes of this batch. */
+    Partition partition(Layout layout, int ranks, int align) {
+        return Partition.of(layout, cuSeqlens, ranks, align);
+    }
+
+    /** The partition that a fragments file says: one list of [document, offset, length] per rank. */
+    Partition partition(Path fragmentsFile) {
+        return ofFile(fragmentsFile, () -> Partition.ofFragments(cuSeqlens, readFragments(fragmentsFile)));
+    }
+
+    static List<List<Fragment>> readFragments(Path path) {
+        JsonNode root;
+        try {
+            root = new ObjectMapper().readTree(Files.readAllBytes(path));
+        } catch (JsonProcessingException e) {
+            throw new KcpException(KcpException.Code.BAD_DATA, path + " is not JSON: " + e.getOriginalMessage(), e);
+        } catch (IOException e) {
+            throw new KcpException(KcpException.Code.BAD_DATA, path + " cannot be read", e);
+        }
+        if (root == null || !root.isArray()) {
+            throw new IllegalArgumentException("fragments are one list per rank: found=" + root);
+        }
+        List<List<Fragment>> ranks = new ArrayList<>();
+        for (JsonNode list : root) {
+            List<Fragment> fragments = new ArrayList<>();
+            for (JsonNode triple : list) {
+                if (!triple.isArray()
+                        || triple.size() != 3
+                        || !triple.get(0).isInt()
+                        || !triple.get(1).isInt()
+                        || !triple.get(2).isInt()) {
+                    throw new IllegalArgumentException("a fragment is [document, offset, length]: found=" + triple);
+                }
+                fragments.add(new Fragment(
+                        triple.get(0).intValue(),
+                        triple.get(1).intValue(),
+                        triple.get(2).intValue()));
+            }
+            ranks.add(fragments);
+        }
+        return ranks;
+    }
+
+    /** All rows, slack included. */
+    long rows() {
+        long[] shape = shape();
+        return shape[shape.length - 2];
+    }
+
+    long channels() {
+        long[] shape = shape();
+        return shape[shape.length - 1];
+    }
+
+    /** x's shape as it stands in the file, {@code [S, C]} or {@code [1, S, C]}. */
+    long[] shape() {
+        return file.shape("x");
+    }
+
+    /** Type of a parameter; FP32 where the file has none of that name. */
+    DType dtype(String parameter) {
+        return file.has(parameter) ? DType.valueOf(file.dtypeName(parameter)) : DType.F32;
+    }
+
+    Tensor weight() {
+        return file.read("weight");
+    }
+
+    /** The bias, or null where the file has none. */
+    Tensor bias() {
+        return file.has("bias") ? file.read("bias") : null;
+    }
+
+    /** A rank's rows of x or dy; only these are read. */
+    Tensor shard(String name, Partition partition, int rank) {
+        Tensor rows = Tensor.zeros(DType.BF16, partition.tokens(rank), channels());
+        try {
+            long row = 0;
+            for (Fragment fragment : partition.fragments(rank)) {
+                long begin = partition.packedBegin(fragment);
+                long end = row + fragment.length();
+                file.readRows(name, begin, begin + fragment.length(), rows.rows(row, end));
+                row = end;
+            }
+            return rows;
+        } catch (RuntimeException e) {
+            rows.close();
+            throw e;
+        }
+    }
+
+    @Override
+    public String toString() {
+        return path.toString();
+    }
+
+    @Override
+    public void close() {
+        file.close();
+    }
+}

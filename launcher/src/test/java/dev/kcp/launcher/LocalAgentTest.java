@@ -1,0 +1,131 @@
+package dev.kcp.launcher;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.kcp.launcher.LaunchSpec.FailureCode;
+import dev.kcp.launcher.LaunchSpec.Output;
+import java.io.ByteArrayOutputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** Jobs as {@code kcp train} and {@code kcp conv} start them, with small shell programs for workers. */
+@Timeout(60)
+class LocalAgentTest {
+    private final ByteArrayOutputStream out = new ByteArrayOutputStream();
+    private final ByteArrayOutputStream err = new ByteArrayOutputStream();
+
+    private static LaunchSpec workers(int ranks, String script) {
+        return new LaunchSpec(
+                ranks,
+                (rank, scratch) -> List.of("/bin/sh", "-c", script, "worker", scratch.toString()),
+                Map.of(),
+                Duration.ofMillis(500),
+                Optional.empty(),
+                Output.RANK0_STDOUT_RAW,
+                FailureCode.OF_FIRST_RANK);
+    }
+
+    private LaunchResult run(LaunchSpec spec) {
+        return LocalAgent.run(spec, out, err);
+    }
+
+    private String out() {
+        return out.toString(StandardCharsets.UTF_8);
+    }
+
+    private String err() {
+        return err.toString(StandardCharsets.UTF_8);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"0, 0", "1, 5", "2, 2", "3, 3", "4, 4", "5, 5", "6, 6", "7, 7", "8, 8", "9, 5", "137, 5", "143, 5"})
+    void workersOwnCodesAreTheJobs(int worker, int job) {
+        LaunchResult result = run(workers(2, "[ $RANK = 0 ] || exit " + worker));
+        assertThat(result.exitCode()).isEqualTo(job);
+        assertThat(result.failure().isPresent()).isEqualTo(job != 0);
+        assertThat(err()).isEqualTo(result.failure().orElse(""));
+    }
+
+    @Test
+    void newsOfADeathIsNotTheCause() {
+        // Rank 0 hears of a death and ends with 5 before the rank that died is gone.
+        LaunchResult result = run(workers(2, "[ $RANK = 0 ] && exit 5; trap '' TERM; sleep 0.2; kill -KILL $$"));
+        assertThat(result.exitCode()).isEqualTo(5);
+        assertThat(err()).startsWith("kcp: rank 1 was ended by SIGKILL").contains("rank 0 exited with code 5");
+    }
+
+    @Test
+    void rankZeroOwnsStdoutByteByByte() {
+        LaunchResult result =
+                run(workers(2, "printf '\\r50%%'; echo chat >&2; echo 'WARNING: Using incubator modules: x' >&2"));
+        assertThat(result.exitCode()).isZero();
+        assertThat(out()).isEqualTo("\r50%");
+        assertThat(err().split("\n"))
+                .containsExactlyInAnyOrder(
+                        "[rank 1] \r50%",
+                        "[rank 0] chat",
+                        "[rank 1] chat",
+                        "[rank 0] WARNING: Using incubator modules: x",
+                        "[rank 1] WARNING: Using incubator modules: x");
+    }
+
+    @Test
+    void everyRankHasAFolderThatGoesWithTheJob() {
+        assertThat(run(workers(1, "touch \"$1/file\"; mkdir \"$1/deep\"; touch \"$1/deep/er\"; echo \"$1\""))
+                        .exitCode())
+                .isZero();
+        Path scratch = Path.of(out().strip());
+        assertThat(scratch).isAbsolute().doesNotExist();
+        assertThat(Files.exists(scratch.getParent().getParent())).isFalse();
+    }
+
+    @Test
+    void interruptedCallerEndsItsRanks() throws InterruptedException {
+        Thread caller = Thread.ofPlatform().start(() -> {
+            run(workers(2, "echo $$; exec sleep 300"));
+            assertThat(Thread.currentThread().isInterrupted()).isTrue();
+        });
+        while (!out().endsWith("\n") || !err().endsWith("\n")) {
+            Thread.sleep(10);
+        }
+        List<Long> pids = List.of(
+                Long.parseLong(out().strip()), Long.parseLong(err().strip().replace("[rank 1] ", "")));
+        caller.interrupt();
+        caller.join();
+        // No child of this JVM, so it may stay as a zombie until its reaper comes.
+        for (int i = 0; i < 1000 && pids.stream().anyMatch(LocalAgentTest::isThere); i++) {
+            Thread.sleep(10);
+        }
+        assertThat(pids).noneMatch(LocalAgentTest::isThere);
+    }
+
+    private static boolean isThere(long pid) {
+        return Files.exists(Path.of("/proc/" + pid));
+    }
+
+    @Test
+    void failureToStartARankEndsTheOthers() {
+        LaunchSpec spec = workers(2, "sleep 300");
+        LaunchSpec second = new LaunchSpec(
+                2,
+                (rank, scratch) -> rank == 0 ? spec.command().forRank(rank, scratch) : List.of("/no/such/program"),
+                Map.of(),
+                spec.grace(),
+                spec.timeout(),
+                spec.output(),
+                spec.failureCode());
+        assertThatThrownBy(() -> run(second))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("program=/no/such/program");
+    }
+}
