@@ -104,9 +104,10 @@ final class TrainCommand implements Callable<Integer> {
 
     @Option(
             names = "--threads",
+            defaultValue = "1",
             paramLabel = "N",
-            description = "Threads of each rank (default: this machine's cores shared out over its ranks).")
-    private Integer threads;
+            description = "Threads of each rank; more than one pays on an idle machine only (${DEFAULT-VALUE}).")
+    private int threads;
 
     // Set by the launching process: a rank's own stdout is a pipe even where it ends in a terminal.
     @Option(names = "--terminal", hidden = true)
@@ -135,14 +136,14 @@ final class TrainCommand implements Callable<Integer> {
         TextCorpus corpus = TextCorpus.read(data, allowBinary);
         if (me.isPresent()) {
             try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
-                return train(config, corpus, communicator, me.get().localWorldSize());
+                return train(config, corpus, communicator);
             }
         }
         if (ranks > 1) {
             return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments())).exitCode();
         }
         try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
-            return train(config, corpus, communicator, 1);
+            return train(config, corpus, communicator);
         }
     }
 
@@ -159,7 +160,7 @@ final class TrainCommand implements Callable<Integer> {
     }
 
     private void checkThreads() {
-        if (threads != null && (threads < 1 || threads > MAX_THREADS)) {
+        if (threads < 1 || threads > MAX_THREADS) {
             throw new IllegalArgumentException("threads must be from 1 to " + MAX_THREADS + ": threads=" + threads);
         }
     }
@@ -186,15 +187,13 @@ final class TrainCommand implements Callable<Integer> {
         return console != null && console.isTerminal();
     }
 
-    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, int ranksOnThisHost) {
-        int rankThreads =
-                threads != null ? threads : Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
+    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator) {
         TrainSummary summary;
-        try (ConvEngine engine = new CpuConvEngine(rankThreads);
+        try (ConvEngine engine = new CpuConvEngine(threads);
                 Progress progress = progress(communicator.rank(), config.steps());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
             TrainListener listener = log == null ? progress : both(progress, log);
-            summary = new TrainLoop(config, corpus, communicator, engine, new Gemm(rankThreads)).run(listener);
+            summary = new TrainLoop(config, corpus, communicator, engine, new Gemm(threads)).run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());
             throw failure;
