@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /** Vectors that PyTorch made in FP64, independent of this project. */
-class GoldenTest {
+public class GoldenTest {
     /** Files round their expectation of y and dx not at all, so BF16's own rounding remains: 2^-8 relative. */
     private static final double ROUNDED_L2 = 4e-3;
 

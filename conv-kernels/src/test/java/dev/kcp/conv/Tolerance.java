@@ -18,7 +18,7 @@ public final class Tolerance {
     private static final double P_TERMS = 0x1p-21;
 
     private static final double DX_TERMS = 0x1p-20;
-    /** Share of dx elements that may be further off: bf16(p) met a tie, or a sum cancelled. */
+    /** Share of dx elements that may be further off. */
     private static final double DX_EXCEPTIONS = 1e-4;
 
     private Tolerance() {}
@@ -29,9 +29,10 @@ public final class Tolerance {
                 double got = ConvCase.get(y, r, c);
                 double want = expected.y()[r][c];
                 double allowed = Math.max(ulp(want), P_TERMS * expected.pTerms()[r][c]);
-                assertThat(Math.abs(got - want))
-                        .as("y[%d][%d]=%s expected %s", r, c, got, want)
-                        .isLessThanOrEqualTo(Math.max(allowed, TINY));
+                if (!(Math.abs(got - want) <= Math.max(allowed, TINY))) {
+                    throw new AssertionError(
+                            "y[" + r + "][" + c + "]=" + got + " expected=" + want + " allowed=" + allowed);
+                }
             }
         }
     }
@@ -46,7 +47,7 @@ public final class Tolerance {
                 wrong += Math.abs(ConvCase.get(dx, r, c) - want) > Math.max(allowed, TINY) ? 1 : 0;
             }
         }
-        assertThat(wrong).as("dx elements out of %d", all).isLessThanOrEqualTo(1 + (long) (all * DX_EXCEPTIONS));
+        assertThat(wrong).as("dx elements out of %d", all).isLessThanOrEqualTo((long) (all * DX_EXCEPTIONS));
     }
 
     public static void assertSums(Tensor dweight, Tensor dbias, ReferenceConv.Result expected, SiluGradPolicy policy) {
