@@ -66,6 +66,9 @@ final class ConvCommand implements Callable<Integer> {
         PARAM
     }
 
+    /** Up to here a run is over before vector code would have been compiled. */
+    private static final long SCALAR_ELEMENTS = 1 << 20;
+
     @Option(names = "--in", required = true, paramLabel = "FILE", description = "Safetensors file to read.")
     private Path in;
 
@@ -242,21 +245,22 @@ final class ConvCommand implements Callable<Integer> {
 
     private String ofRank(ConvJob job, RankInfo me) {
         try (Communicator communicator = TcpCommunicator.join(me, deadline());
-                CpuConvEngine engine = new CpuConvEngine(threads(me.localWorldSize()))) {
+                CpuConvEngine engine = engine(job, me.localWorldSize())) {
             return job.run(communicator, engine);
         }
     }
 
     private String ofThreads(ConvJob job, int ranks) {
         return LocalRanks.run(ranks, deadline(), communicator -> {
-                    try (CpuConvEngine engine = new CpuConvEngine(threads(ranks))) {
+                    try (CpuConvEngine engine = engine(job, ranks)) {
                         return job.run(communicator, engine);
                     }
                 })
                 .getFirst();
     }
 
-    private static int threads(int ranksOnThisHost) {
-        return Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
+    private static CpuConvEngine engine(ConvJob job, int ranksOnThisHost) {
+        int threads = Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
+        return new CpuConvEngine(threads, job.elements() > SCALAR_ELEMENTS);
     }
 }
