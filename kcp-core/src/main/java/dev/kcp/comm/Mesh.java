@@ -34,6 +34,7 @@ final class Mesh {
     private final BitSet saidBye = new BitSet();
     private final BitSet sawOurBye = new BitSet();
     private final BitSet gone = new BitSet();
+    private final CallRecorder recorder;
     private Wire wire;
     private int openGroups;
     private int headerWaiters;
@@ -44,6 +45,7 @@ final class Mesh {
         this.size = size;
         this.transport = transport;
         this.deadline = Deadline.check(deadline);
+        this.recorder = new CallRecorder(rank, size, transport);
     }
 
     /** Connects the mesh, once, before its first use. */
@@ -65,6 +67,10 @@ final class Mesh {
 
     Duration deadline() {
         return deadline;
+    }
+
+    CallRecorder recorder() {
+        return recorder;
     }
 
     Wire wire() {
@@ -186,6 +192,7 @@ final class Mesh {
         }
         // Another thread may have ended the group between this call's send and here.
         wire.dropPayload();
+        recorder.failed(agreed);
         return agreed.toException();
     }
 
@@ -207,6 +214,7 @@ final class Mesh {
         wire.dropPayload();
         Frame abort = new Frame.Abort(failure);
         tell.stream().filter(peer -> peer != rank).forEach(peer -> wire.send(peer, abort));
+        recorder.failed(failure);
     }
 
     private BitSet living() {
@@ -228,6 +236,7 @@ final class Mesh {
         switch (frame) {
             case Frame.Header header -> header(peer, header);
             case Frame.Abort abort -> abort(peer, abort.failure());
+            case Frame.Statement statement -> stated(peer, statement);
             case Frame.Leave leave -> left(peer, leave.group());
             case Frame.Bye _ -> bye(peer);
             case Frame.ByeSeen _ -> mark(sawOurBye, peer);
@@ -248,6 +257,18 @@ final class Mesh {
         });
         if (failure != null) {
             fail(failure);
+        }
+    }
+
+    private void stated(int peer, Frame.Statement statement) {
+        lock.lock();
+        try {
+            if (verdict.own() == null && !closing) {
+                group(statement.group()).statements().hear(peer, statement.number(), statement.text());
+                changed.signalAll();
+            }
+        } finally {
+            lock.unlock();
         }
     }
 
