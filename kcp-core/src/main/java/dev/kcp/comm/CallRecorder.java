@@ -117,7 +117,8 @@ public final class CallRecorder {
             try {
                 write(file, failure.message());
             } catch (UncheckedIOException e) {
-                LOG.log(System.Logger.Level.WARNING, "cannot write the last calls: file=" + file, e);
+                failureFile = null;
+                LOG.log(System.Logger.Level.WARNING, e.getMessage() + " reason=" + e.getCause());
             }
         }
     }

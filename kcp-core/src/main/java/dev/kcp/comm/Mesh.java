@@ -22,6 +22,8 @@ import java.util.function.Supplier;
 final class Mesh {
     private static final long SETTLE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final Duration CLOSE_AFTER_FAILURE = Duration.ofSeconds(2);
+    /** For a goodbye to a rank that kept silent while the others agreed on why the group failed. */
+    private static final Duration CLOSE_WITH_SILENT = Duration.ofMillis(300);
 
     private final int rank;
     private final int size;
@@ -384,10 +386,16 @@ final class Mesh {
                 ? deadline
                 : CLOSE_AFTER_FAILURE;
         Deadline until = Deadline.in(limit);
+        Deadline untilSilent = Deadline.in(CLOSE_WITH_SILENT);
         lock.lock();
         try {
-            while (!isSeen(peers) && !until.expired()) {
-                changed.awaitNanos(until.remainingNanos());
+            while (!until.expired()) {
+                boolean spareSilent = verdict.own() != null && untilSilent.expired();
+                if (isSeen(spareSilent ? verdict.amongHeard(peers) : peers)) {
+                    break;
+                }
+                boolean waitsForSilent = verdict.own() != null && !spareSilent;
+                changed.awaitNanos((waitsForSilent ? untilSilent : until).remainingNanos());
             }
         } catch (InterruptedException _) {
             Thread.currentThread().interrupt();
