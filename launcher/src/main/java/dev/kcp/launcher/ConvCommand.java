@@ -246,7 +246,13 @@ final class ConvCommand implements Callable<Integer> {
     private String ofRank(ConvJob job, RankInfo me) {
         try (Communicator communicator = TcpCommunicator.join(me, deadline());
                 CpuConvEngine engine = engine(job, me.localWorldSize())) {
-            return job.run(communicator, engine);
+            CallLog.watch(environment, communicator);
+            try {
+                return job.run(communicator, engine);
+            } catch (RuntimeException failure) {
+                communicator.abort(failure.toString());
+                throw failure;
+            }
         }
     }
 

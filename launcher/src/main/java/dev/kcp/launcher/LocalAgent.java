@@ -30,6 +30,7 @@ public final class LocalAgent {
     private static final Duration GUARD_SLACK = Duration.ofMillis(800);
 
     private static final Duration SHUTDOWN_SLACK = Duration.ofSeconds(2);
+    private static final long LAST_WORDS_NANOS = TimeUnit.SECONDS.toNanos(1);
     private static final long HELD_OUTPUT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private enum Stop {
@@ -52,6 +53,8 @@ public final class LocalAgent {
     private Instant startedAt;
     private Stop stop = Stop.NONE;
     private long stopNanos;
+    private long firstFailureNanos;
+    private StoreServer store;
 
     private LocalAgent(LaunchSpec spec, OutputStream stdout, OutputStream stderr) {
         this.spec = spec;
@@ -102,7 +105,8 @@ public final class LocalAgent {
 
     private LaunchResult runIn(JobFolder folder, Path setsid, Map<String, String> inherited) {
         JobEnvironment job = JobEnvironment.create(spec.ranks());
-        try (StoreServer store = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
+        try (StoreServer opened = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
+            store = opened;
             return runWith(job, store.port(), folder, setsid, inherited);
         }
     }
@@ -146,7 +150,10 @@ public final class LocalAgent {
             if (shutdown) {
                 stopAll(Stop.SHUTDOWN);
             } else if (failed) {
-                stopAll(Stop.FAILURE);
+                firstFailureNanos = firstFailureNanos == 0 ? System.nanoTime() : firstFailureNanos;
+                if (System.nanoTime() - firstFailureNanos >= lastWordsNanos()) {
+                    stopAll(Stop.FAILURE);
+                }
             } else if (outputClosed) {
                 stopAll(Stop.OUTPUT_CLOSED);
             } else if (System.nanoTime() - startNanos > timeoutNanos) {
@@ -156,6 +163,11 @@ public final class LocalAgent {
         }
         awaitOutput();
         return result();
+    }
+
+    /** Ranks that met at the store learn of the failure from each other, and say what they know of it. */
+    private long lastWordsNanos() {
+        return store.wasUsed() ? LAST_WORDS_NANOS : 0;
     }
 
     private LaunchResult result() {
@@ -182,8 +194,15 @@ public final class LocalAgent {
 
     private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
         String text = new FailureReport(Host.name(), startedAt, first, timeout, ends).text();
-        err.write(text);
-        return new LaunchResult(exitCode, Optional.of(text));
+        String whole = text + first.map(end -> lastWords(end.rank())).orElse("");
+        err.write(whole);
+        return new LaunchResult(exitCode, Optional.of(whole));
+    }
+
+    /** The first rank to end need not be the one at fault; what it said may name that one. */
+    private String lastWords(int rank) {
+        String message = workers.get(rank).lastErrorMessage();
+        return message.isEmpty() ? "" : "kcp:   rank " + rank + " said last: " + message + "\n";
     }
 
     private boolean allGone() {

@@ -15,6 +15,7 @@ final class OutputPump {
     static final int MAX_LINE_BYTES = 16 << 20;
 
     private static final int CHUNK_BYTES = 64 << 10;
+    private static final int MAX_MESSAGE_BYTES = 2000;
     private static final byte[] INCUBATOR_WARNING =
             "WARNING: Using incubator modules: jdk.incubator.vector\n".getBytes(StandardCharsets.US_ASCII);
 
@@ -25,6 +26,8 @@ final class OutputPump {
     private final Thread thread;
     private final ByteArrayOutputStream ready = new ByteArrayOutputStream(CHUNK_BYTES);
     private final ByteArrayOutputStream pending = new ByteArrayOutputStream();
+    /** The last line that begins a message: what follows indented, as in a stack trace, belongs to it. */
+    private volatile String lastMessage = "";
     /** When the pump last began to wait for the rank; {@link Long#MAX_VALUE} while it is not waiting for it. */
     private volatile long waitingSinceNanos = Long.MAX_VALUE;
 
@@ -60,6 +63,11 @@ final class OutputPump {
     boolean isIdleFor(long nanos) {
         long since = waitingSinceNanos;
         return since != Long.MAX_VALUE && System.nanoTime() - since > nanos;
+    }
+
+    /** The last line that was not indented, without prefix and newline, cut to a length for reports; may be empty. */
+    String lastMessage() {
+        return lastMessage;
     }
 
     private void copy() {
@@ -113,8 +121,12 @@ final class OutputPump {
                 && pending.size() == INCUBATOR_WARNING.length
                 && Arrays.equals(pending.toByteArray(), INCUBATOR_WARNING);
         if (!hidden) {
+            byte[] line = pending.toByteArray();
             ready.write(prefix, 0, prefix.length);
-            ready.writeBytes(pending.toByteArray());
+            ready.writeBytes(line);
+            if (line.length > 1 && !Character.isWhitespace(line[0])) {
+                lastMessage = new String(line, 0, Math.min(line.length - 1, MAX_MESSAGE_BYTES), StandardCharsets.UTF_8);
+            }
         }
         pending.reset();
     }

@@ -136,6 +136,7 @@ final class TrainCommand implements Callable<Integer> {
         TextCorpus corpus = TextCorpus.read(data, allowBinary);
         if (me.isPresent()) {
             try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
+                CallLog.watch(environment, communicator);
                 return train(config, corpus, communicator);
             }
         }

@@ -144,6 +144,11 @@ final class WorkerProcess {
         }
     }
 
+    /** What the program said last on stderr, see {@link OutputPump#lastMessage}. */
+    String lastErrorMessage() {
+        return stderr.lastMessage();
+    }
+
     /** Whether all output has been passed on. */
     boolean isOutputDone() {
         return stdout.isDone() && stderr.isDone();
