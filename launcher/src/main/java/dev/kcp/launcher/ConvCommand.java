@@ -241,6 +241,7 @@ final class ConvCommand implements Callable<Integer> {
     }
 
     private String ofRank(ConvJob job, RankInfo me) {
+        Announcement.print(me, environment);
         try (Communicator communicator = TcpCommunicator.join(me, deadline());
                 CpuConvEngine engine = new CpuConvEngine(threads(me.localWorldSize()))) {
             return job.run(communicator, engine);

@@ -41,10 +41,11 @@ public final class Main {
     /** The command tree; a new subcommand is one line here. */
     static CommandLine commandLine(Map<String, String> environment) {
         CommandLine kcp = new CommandLine(new KcpCommand(environment.containsKey("KCP_STACK_TRACES")))
-                .addSubcommand(new RunCommand())
+                .addSubcommand(new RunCommand(environment))
                 .addSubcommand(new TrainCommand(environment))
                 .addSubcommand(new ConvCommand(environment))
-                .addSubcommand(new BenchCommand());
+                .addSubcommand(new BenchCommand())
+                .addSubcommand(new CompletionCommand());
         kcp.setExpandAtFiles(false);
         kcp.setUsageHelpWidth(110);
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
@@ -54,6 +55,7 @@ public final class Main {
         kcp.getSubcommands().get("train").setUnmatchedOptionsAllowedAsOptionParameters(false);
         // The words after the program's name are the program's, whatever they look like.
         kcp.getSubcommands().get("run").setStopAtPositional(true);
+        kcp.getSubcommands().get("run").setDefaultValueProvider(new EnvironmentDefaults(environment));
         return kcp;
     }
 

@@ -42,7 +42,7 @@ import picocli.CommandLine.Spec;
                     + "Every world size sees the same batches. The last line on stdout is a JSON summary; its "
                     + "first_loss and final_loss are the losses of the first and the last batch in nats per byte, "
                     + "each before that step's update.",
-            "Started by kcp run, torchrun or another launcher that sets RANK and WORLD_SIZE, this process is one rank."
+            "Started by kcp run, torchrun, mpirun, srun or as a Kubernetes indexed job, this process is one rank."
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -193,6 +193,7 @@ final class TrainCommand implements Callable<Integer> {
         }
         TextCorpus corpus = TextCorpus.read(data, allowBinary);
         if (me.isPresent()) {
+            Announcement.print(me.get(), environment);
             try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
                 return train(config, corpus, communicator, me.get().localWorldSize());
             }
