@@ -168,6 +168,13 @@ final class TrainCommand implements Callable<Integer> {
             description = "Longest wait of one rank for another (${DEFAULT-VALUE}).")
     private int deadlineSeconds;
 
+    @Option(
+            names = "--inject",
+            paramLabel = "FAULT@RANK:STEP",
+            description = "Make a rank fail before a step, to see how the job ends: kill, hang, throw, slow or desync. "
+                    + "May be given again, or as KCP_INJECT, split at spaces.")
+    private List<String> injected = List.of();
+
     // Set by the launching process: a rank's own stdout is a pipe even where it ends in a terminal.
     @Option(names = "--terminal", hidden = true)
     private boolean terminal;
@@ -188,6 +195,7 @@ final class TrainCommand implements Callable<Integer> {
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = world(me);
         Duration deadline = deadline();
+        List<Injection> faults = faults(ranks);
         if (device == DeviceChoice.cuda) {
             throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
         }
@@ -195,14 +203,14 @@ final class TrainCommand implements Callable<Integer> {
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
             try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
-                return train(config, corpus, communicator, me.get().localWorldSize());
+                return train(config, corpus, communicator, me.get().localWorldSize(), faults);
             }
         }
         if (ranks > 1) {
             return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments())).exitCode();
         }
         try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
-            return train(config, corpus, communicator, 1);
+            return train(config, corpus, communicator, 1, faults);
         }
     }
 
@@ -254,14 +262,30 @@ final class TrainCommand implements Callable<Integer> {
         return console != null && console.isTerminal();
     }
 
-    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, int ranksOnThisHost) {
+    private List<Injection> faults(int ranks) {
+        String variable = environment.getOrDefault("KCP_INJECT", "").strip();
+        return Injection.parse(
+                injected.isEmpty() && !variable.isEmpty() ? List.of(variable.split("\\s+")) : injected, ranks, steps);
+    }
+
+    private int train(
+            TrainConfig config,
+            TextCorpus corpus,
+            Communicator communicator,
+            int ranksOnThisHost,
+            List<Injection> faults) {
         int threads = Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
         Gemm gemm = new Gemm(threads);
         TrainSummary summary;
         try (ConvEngine engine = new CpuConvEngine(threads);
                 Progress progress = progress(communicator.rank());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
-            TrainListener listener = log == null ? progress : both(progress, log);
+            TrainListener shown = log == null ? progress : both(progress, log);
+            // Every rank is told of every step, so what comes after one comes before the next.
+            TrainListener listener = faults.isEmpty()
+                    ? shown
+                    : both(shown, (step, loss, speed) -> Injection.before(step + 1, faults, communicator));
+            Injection.before(1, faults, communicator);
             summary = new TrainLoop(config, corpus, communicator, engine, gemm).run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());
