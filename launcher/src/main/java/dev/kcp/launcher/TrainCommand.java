@@ -7,10 +7,8 @@ import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.TcpCommunicator;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cpu.CpuConvEngine;
-import dev.kcp.core.Layout;
 import dev.kcp.train.Gemm;
 import dev.kcp.train.LossLog;
-import dev.kcp.train.ModelShape;
 import dev.kcp.train.Progress;
 import dev.kcp.train.TextCorpus;
 import dev.kcp.train.TrainConfig;
@@ -26,6 +24,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
@@ -54,6 +53,8 @@ import picocli.CommandLine.Spec;
             "130/143 interrupted/terminated."
         })
 final class TrainCommand implements Callable<Integer> {
+    private static final int MAX_THREADS = 1024;
+
     /** Devices that can be asked for, named as on the command line. */
     enum DeviceChoice {
         cpu,
@@ -85,75 +86,8 @@ final class TrainCommand implements Callable<Integer> {
             description = "${COMPLETION-CANDIDATES}: where to compute (${DEFAULT-VALUE}).")
     private DeviceChoice device;
 
-    @Option(names = "--layers", defaultValue = "4", paramLabel = "L", description = "Layers (${DEFAULT-VALUE}).")
-    private int layers;
-
-    @Option(
-            names = "--channels",
-            defaultValue = "256",
-            paramLabel = "C",
-            description = "Width, a multiple of 8 (${DEFAULT-VALUE}).")
-    private int channels;
-
-    @Option(
-            names = "--tokens",
-            defaultValue = "2048",
-            paramLabel = "S",
-            description = "Tokens of each batch over all ranks (${DEFAULT-VALUE}).")
-    private int tokens;
-
-    @Option(
-            names = "--steps",
-            defaultValue = "300",
-            paramLabel = "K",
-            description = "Optimizer steps (${DEFAULT-VALUE}).")
-    private int steps;
-
-    @Option(
-            names = "--layout",
-            defaultValue = "contiguous",
-            paramLabel = "LAYOUT",
-            description = "contiguous, zigzag or zigzagPerDocument: how tokens are shared out (${DEFAULT-VALUE}).")
-    private String layout;
-
-    @Option(
-            names = "--align",
-            defaultValue = "64",
-            paramLabel = "N",
-            description = "Batches are cut at multiples of N tokens (${DEFAULT-VALUE}).")
-    private int align;
-
-    @Option(
-            names = "--checkpoint",
-            negatable = true,
-            defaultValue = "true",
-            fallbackValue = "true",
-            description = "Recompute layers in backward, or keep their activations (recompute).")
-    private boolean checkpoint;
-
-    @Option(names = "--seed", defaultValue = "1", description = "Of first weights and order (${DEFAULT-VALUE}).")
-    private long seed;
-
-    @Option(
-            names = "--learning-rate",
-            defaultValue = "0.004",
-            paramLabel = "RATE",
-            description = "Peak; after a warm-up it falls to a tenth (${DEFAULT-VALUE}).")
-    private double learningRate;
-
-    @Option(
-            names = "--weight-decay",
-            defaultValue = "0.1",
-            paramLabel = "D",
-            description = "Decoupled, of matrices only (${DEFAULT-VALUE}).")
-    private double weightDecay;
-
-    @Option(
-            names = "--clip",
-            defaultValue = "1",
-            paramLabel = "NORM",
-            description = "Greatest gradient norm (${DEFAULT-VALUE}).")
-    private double clipNorm;
+    @Mixin
+    private TrainOptions options;
 
     @Option(
             names = "--loss-log",
@@ -175,6 +109,13 @@ final class TrainCommand implements Callable<Integer> {
                     + "May be given again, or as KCP_INJECT, split at spaces.")
     private List<String> injected = List.of();
 
+    @Option(
+            names = "--threads",
+            defaultValue = "1",
+            paramLabel = "N",
+            description = "Threads of each rank; more than one pays on an idle machine only (${DEFAULT-VALUE}).")
+    private int threads;
+
     // Set by the launching process: a rank's own stdout is a pipe even where it ends in a terminal.
     @Option(names = "--terminal", hidden = true)
     private boolean terminal;
@@ -191,11 +132,12 @@ final class TrainCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        TrainConfig config = config();
+        TrainConfig config = options.config();
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = world(me);
         Duration deadline = deadline();
-        List<Injection> faults = faults(ranks);
+        List<Injection> faults = faults(config, ranks);
+        checkThreads();
         if (device == DeviceChoice.cuda) {
             throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
         }
@@ -203,29 +145,15 @@ final class TrainCommand implements Callable<Integer> {
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
             try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
-                return train(config, corpus, communicator, me.get().localWorldSize(), faults);
+                return train(config, corpus, communicator, faults);
             }
         }
         if (ranks > 1) {
             return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments())).exitCode();
         }
         try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
-            return train(config, corpus, communicator, 1, faults);
+            return train(config, corpus, communicator, faults);
         }
-    }
-
-    private TrainConfig config() {
-        return new TrainConfig(
-                new ModelShape(layers, channels),
-                tokens,
-                steps,
-                seed,
-                learningRate,
-                weightDecay,
-                clipNorm,
-                Layout.parse(layout),
-                align,
-                checkpoint);
     }
 
     private int world(Optional<RankInfo> me) {
@@ -238,6 +166,12 @@ final class TrainCommand implements Callable<Integer> {
                     + me.get().worldSize());
         }
         return ranks;
+    }
+
+    private void checkThreads() {
+        if (threads < 1 || threads > MAX_THREADS) {
+            throw new IllegalArgumentException("threads must be from 1 to " + MAX_THREADS + ": threads=" + threads);
+        }
     }
 
     private Duration deadline() {
@@ -262,23 +196,18 @@ final class TrainCommand implements Callable<Integer> {
         return console != null && console.isTerminal();
     }
 
-    private List<Injection> faults(int ranks) {
+    private List<Injection> faults(TrainConfig config, int ranks) {
         String variable = environment.getOrDefault("KCP_INJECT", "").strip();
         return Injection.parse(
-                injected.isEmpty() && !variable.isEmpty() ? List.of(variable.split("\\s+")) : injected, ranks, steps);
+                injected.isEmpty() && !variable.isEmpty() ? List.of(variable.split("\\s+")) : injected,
+                ranks,
+                config.steps());
     }
 
-    private int train(
-            TrainConfig config,
-            TextCorpus corpus,
-            Communicator communicator,
-            int ranksOnThisHost,
-            List<Injection> faults) {
-        int threads = Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
-        Gemm gemm = new Gemm(threads);
+    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, List<Injection> faults) {
         TrainSummary summary;
         try (ConvEngine engine = new CpuConvEngine(threads);
-                Progress progress = progress(communicator.rank());
+                Progress progress = progress(communicator.rank(), config.steps());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
             TrainListener shown = log == null ? progress : both(progress, log);
             // Every rank is told of every step, so what comes after one comes before the next.
@@ -286,7 +215,7 @@ final class TrainCommand implements Callable<Integer> {
                     ? shown
                     : both(shown, (step, loss, speed) -> Injection.before(step + 1, faults, communicator));
             Injection.before(1, faults, communicator);
-            summary = new TrainLoop(config, corpus, communicator, engine, gemm).run(listener);
+            summary = new TrainLoop(config, corpus, communicator, engine, new Gemm(threads)).run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());
             throw failure;
@@ -297,7 +226,7 @@ final class TrainCommand implements Callable<Integer> {
         return ExitCode.DONE;
     }
 
-    private Progress progress(int rank) {
+    private Progress progress(int rank, int steps) {
         Progress.Style shown = terminal || isTerminal() ? Progress.Style.BAR : Progress.Style.LINES;
         return Progress.of(rank == 0 ? shown : Progress.Style.NONE, steps, System.out);
     }

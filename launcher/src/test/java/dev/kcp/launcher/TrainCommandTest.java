@@ -62,6 +62,7 @@ class TrainCommandTest {
                 "2 | --weight-decay -1 | weightDecay=-1.0",
                 "2 | --clip 0 | clipNorm=0.0",
                 "2 | --deadline 0 | deadline=0",
+                "2 | --threads 0 | threads=0",
                 "2 | --device tpu | tpu",
                 "2 | --frobnicate | frobnicate",
                 "8 | --device cuda | device=cuda",

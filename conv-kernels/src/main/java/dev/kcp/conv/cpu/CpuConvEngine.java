@@ -97,12 +97,23 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     private void forwardRun(int worker, RowSource rows, Operands in, int fragment, int begin, int end, Tensor y) {
-        long[] window = scratch[worker].window;
+        Scratch own = scratch[worker];
+        int channels = (int) in.channels();
         for (int i = begin; i < end; i += CALL_ROWS) {
-            int to = Math.min(end, i + CALL_ROWS);
-            rows.window(fragment, i, to, 0, window);
-            ForwardRows.run(window, to - i, y.rowAddress(i), y.pitchBytes(), planes.address(), (int) in.channels());
+            int count = Math.min(CALL_ROWS, end - i);
+            for (int c = 0; c < channels; c += Scratch.BLOCK_CHANNELS) {
+                int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
+                preactivations(own, rows, fragment, i, count, c, width, channels);
+                ActivationRows.silu(own.rows(), width * 4L, count, width, y.rowAddress(i) + c * 2L, y.pitchBytes());
+            }
         }
+    }
+
+    private void preactivations(
+            Scratch own, RowSource rows, int fragment, int begin, int count, int c, int width, int channels) {
+        rows.window(fragment, begin, begin + count, c * 2L, own.window);
+        PreactivationRows.run(
+                own.window, count, planes.address() + c * 4L, channels * 4L, width, own.rows(), width * 4L);
     }
 
     @Override
@@ -110,24 +121,18 @@ public final class CpuConvEngine implements ConvEngine {
         ShardTables tables = (ShardTables) shard;
         RowSource rows = prepare(tables, in);
         int channels = (int) in.channels();
-        GradientRows.Block block =
-                new GradientRows.Block(planes.address(), channels * (long) Float.BYTES, 0, 0, channels);
         workers.run(tables.fragments(), (worker, f) -> {
             int count = tables.seamRows(f);
-            if (count > 0) {
-                Scratch own = scratch[worker];
-                int begin = tables.begin(f);
-                rows.window(f, begin, begin + count, 0, own.window);
-                fillRows(own.dy, dy, begin, count, 0);
-                GradientRows.run(
-                        block,
-                        options.policy(),
-                        own.window,
-                        0,
-                        count,
-                        own.dy,
-                        head.rowAddress(tables.headBegin(f)),
-                        head.pitchBytes());
+            Scratch own = scratch[worker];
+            for (int c = 0; c < channels && count > 0; c += Scratch.BLOCK_CHANNELS) {
+                int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
+                preactivations(own, rows, f, tables.begin(f), count, c, width, channels);
+                fillRows(own.dy, dy, tables.begin(f), count, c * 2L);
+                ActivationRows.gradient(options.policy(), own.rows(), width * 4L, count, width, own.dy);
+                for (int r = 0; r < count; r++) {
+                    HostMemory.copy(
+                            own.rows() + r * width * 4L, head.rowAddress(tables.headBegin(f) + r) + c * 4L, width * 4L);
+                }
             }
         });
     }

@@ -7,6 +7,8 @@ import java.util.List;
 
 /** What one worker needs beside its operands. Kept between calls and grown only when too small. */
 final class Scratch implements AutoCloseable {
+    /** Channels that a kernel call takes at once, so that its FP32 rows stay in the nearest cache. */
+    static final int BLOCK_CHANNELS = 128;
     /** Rows of one kernel call: a leaf of 64 and the three rows after it. */
     static final int WINDOW_ROWS = 67;
 
@@ -14,20 +16,15 @@ final class Scratch implements AutoCloseable {
     final long[] dy = new long[WINDOW_ROWS];
     final long[] g = new long[WINDOW_ROWS];
 
-    private Memory gRows = Memory.allocateHost(0);
+    private final Memory rows = Memory.allocateHost((long) WINDOW_ROWS * BLOCK_CHANNELS * Float.BYTES);
     private final List<Memory> sumBlocks = new ArrayList<>();
     private long sumBlockBytes;
     private int sumBlocksTaken;
     private final List<Long> freeSums = new ArrayList<>();
 
-    /** Room for {@link #WINDOW_ROWS} rows of g of a block of channels. */
-    long gRows(int channels) {
-        long bytes = (long) WINDOW_ROWS * channels * Float.BYTES;
-        if (gRows.bytes() < bytes) {
-            gRows.close();
-            gRows = Memory.allocateHost(bytes);
-        }
-        return gRows.address();
+    /** Room for {@link #WINDOW_ROWS} FP32 rows of a block of channels. */
+    long rows() {
+        return rows.address();
     }
 
     /** Forgets all sums taken, and makes each block of sums at least this long. */
@@ -62,7 +59,7 @@ final class Scratch implements AutoCloseable {
 
     @Override
     public void close() {
-        gRows.close();
+        rows.close();
         sumBlocks.forEach(Memory::close);
         sumBlocks.clear();
         sumBlocksTaken = 0;
