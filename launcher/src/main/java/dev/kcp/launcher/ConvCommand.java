@@ -244,6 +244,7 @@ final class ConvCommand implements Callable<Integer> {
     }
 
     private String ofRank(ConvJob job, RankInfo me) {
+        Announcement.print(me, environment);
         try (Communicator communicator = TcpCommunicator.join(me, deadline());
                 CpuConvEngine engine = engine(job, me.localWorldSize())) {
             CallLog.watch(environment, communicator);

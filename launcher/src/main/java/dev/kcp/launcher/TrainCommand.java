@@ -41,7 +41,7 @@ import picocli.CommandLine.Spec;
                     + "Every world size sees the same batches. The last line on stdout is a JSON summary; its "
                     + "first_loss and final_loss are the losses of the first and the last batch in nats per byte, "
                     + "each before that step's update.",
-            "Started by kcp run, torchrun or another launcher that sets RANK and WORLD_SIZE, this process is one rank."
+            "Started by kcp run, torchrun, mpirun, srun or as a Kubernetes indexed job, this process is one rank."
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -103,6 +103,13 @@ final class TrainCommand implements Callable<Integer> {
     private int deadlineSeconds;
 
     @Option(
+            names = "--inject",
+            paramLabel = "FAULT@RANK:STEP",
+            description = "Make a rank fail before a step, to see how the job ends: kill, hang, throw, slow or desync. "
+                    + "May be given again, or as KCP_INJECT, split at spaces.")
+    private List<String> injected = List.of();
+
+    @Option(
             names = "--threads",
             defaultValue = "1",
             paramLabel = "N",
@@ -129,22 +136,24 @@ final class TrainCommand implements Callable<Integer> {
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = world(me);
         Duration deadline = deadline();
+        List<Injection> faults = faults(config, ranks);
         checkThreads();
         if (device == DeviceChoice.cuda) {
             throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
         }
         TextCorpus corpus = TextCorpus.read(data, allowBinary);
         if (me.isPresent()) {
+            Announcement.print(me.get(), environment);
             try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
                 CallLog.watch(environment, communicator);
-                return train(config, corpus, communicator);
+                return train(config, corpus, communicator, faults);
             }
         }
         if (ranks > 1) {
             return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments())).exitCode();
         }
         try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
-            return train(config, corpus, communicator);
+            return train(config, corpus, communicator, faults);
         }
     }
 
@@ -188,12 +197,25 @@ final class TrainCommand implements Callable<Integer> {
         return console != null && console.isTerminal();
     }
 
-    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator) {
+    private List<Injection> faults(TrainConfig config, int ranks) {
+        String variable = environment.getOrDefault("KCP_INJECT", "").strip();
+        return Injection.parse(
+                injected.isEmpty() && !variable.isEmpty() ? List.of(variable.split("\\s+")) : injected,
+                ranks,
+                config.steps());
+    }
+
+    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, List<Injection> faults) {
         TrainSummary summary;
         try (ConvEngine engine = new CpuConvEngine(threads);
                 Progress progress = progress(communicator.rank(), config.steps());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
-            TrainListener listener = log == null ? progress : both(progress, log);
+            TrainListener shown = log == null ? progress : both(progress, log);
+            // Every rank is told of every step, so what comes after one comes before the next.
+            TrainListener listener = faults.isEmpty()
+                    ? shown
+                    : both(shown, (step, loss, speed) -> Injection.before(step + 1, faults, communicator));
+            Injection.before(1, faults, communicator);
             summary = new TrainLoop(config, corpus, communicator, engine, new Gemm(threads)).run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());
