@@ -42,14 +42,10 @@ public final class TcpCommunicator {
             mesh.attach(new LocalWire(0, List.of(mesh)));
             return mesh.open(GroupCommunicator.WORLD, all);
         }
-        boolean hostsStore = me.store() == null && me.rank() == 0;
-        try (StoreServer server = hostsStore
-                        ? StoreServer.start(me.masterHost(), me.masterPort(), me.jobId(), me.secret())
-                        : null;
-                StoreClient store = StoreClient.connect(me.meetingPlace(), me.jobId(), me.secret(), until);
-                TcpPeers peers = TcpPeers.listen(me, name, store.localAddress(), until)) {
+        try (MeetingPlace place = MeetingPlace.open(me, name, until);
+                TcpPeers peers = TcpPeers.listen(place.me(), name, place.store().localAddress(), until)) {
             Map<Integer, SocketChannel> channels =
-                    peers.connect(Rendezvous.meet(store, name, me, peers.listening(), until));
+                    peers.connect(Rendezvous.meet(place.store(), name, place.me(), peers.listening(), until));
             TcpWire wire = new TcpWire(mesh, channels);
             peers.handOver();
             mesh.attach(wire);

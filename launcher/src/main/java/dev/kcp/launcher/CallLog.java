@@ -6,14 +6,14 @@ import java.util.Map;
 
 /** Where ranks write their latest collective calls when their group fails. */
 final class CallLog {
-    /** Names a folder that is there; absent: nothing is written. */
-    static final String VARIABLE = "KCP_CALL_LOG";
+    /** Names a folder that is there, made by the launcher; absent: nothing is written. */
+    static final String VARIABLE = "KCP_CALLS_DIR";
 
     private CallLog() {}
 
     /** The file of a rank, for {@link dev.kcp.comm.CallMerge}. */
     static Path file(Path folder, int rank) {
-        return folder.resolve("calls-rank" + rank + ".jsonl");
+        return folder.resolve("rank" + rank + ".jsonl");
     }
 
     static void watch(Map<String, String> environment, Communicator communicator) {

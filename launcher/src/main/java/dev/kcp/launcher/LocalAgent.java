@@ -15,6 +15,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -30,7 +32,11 @@ public final class LocalAgent {
     private static final Duration GUARD_SLACK = Duration.ofMillis(800);
 
     private static final Duration SHUTDOWN_SLACK = Duration.ofSeconds(2);
+    /** How long ranks that met at the store may take to say what they know of a failure. */
     private static final long LAST_WORDS_NANOS = TimeUnit.SECONDS.toNanos(1);
+    /** How long hung ranks may take to say what their threads do, before they are ended. */
+    private static final Duration THREAD_DUMP_LIMIT = Duration.ofMillis(1500);
+
     private static final long HELD_OUTPUT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private enum Stop {
@@ -42,6 +48,7 @@ public final class LocalAgent {
     }
 
     private final LaunchSpec spec;
+    private final int attempt;
     private final OutputSink err;
     private final OutputRouting output;
     private final List<WorkerProcess> workers = new ArrayList<>();
@@ -51,20 +58,23 @@ public final class LocalAgent {
     private volatile boolean outputClosed;
     private boolean interrupted;
     private Instant startedAt;
+    private Path calls;
+    private Map<Integer, List<String>> threadDumps = Map.of();
     private Stop stop = Stop.NONE;
     private long stopNanos;
     private long firstFailureNanos;
     private StoreServer store;
 
-    private LocalAgent(LaunchSpec spec, OutputStream stdout, OutputStream stderr) {
+    private LocalAgent(LaunchSpec spec, int attempt, OutputStream stdout, OutputStream stderr) {
         this.spec = spec;
+        this.attempt = attempt;
         ReentrantLock lock = new ReentrantLock();
         OutputSink out = new OutputSink(stdout, lock, () -> {
             outputClosed = true;
             wake.release();
         });
         this.err = new OutputSink(stderr, lock, () -> {});
-        this.output = new OutputRouting(spec.output(), out, err);
+        this.output = new OutputRouting(spec.output(), attempt, out, err);
     }
 
     /**
@@ -79,13 +89,30 @@ public final class LocalAgent {
     }
 
     static LaunchResult run(LaunchSpec spec, OutputStream stdout, OutputStream stderr) {
-        return new LocalAgent(spec, stdout, stderr).run();
+        long startNanos = System.nanoTime();
+        LaunchSpec left = spec;
+        for (int attempt = 0; ; attempt++) {
+            LocalAgent agent = new LocalAgent(left, attempt, stdout, stderr);
+            LaunchResult result = agent.run();
+            if (!result.rankFailed() || attempt == spec.maxRestarts()) {
+                return result;
+            }
+            if (spec.timeout().isPresent()) {
+                Duration used = Duration.ofNanos(System.nanoTime() - startNanos);
+                Duration rest = spec.timeout().get().minus(used);
+                // An attempt without time of its own ends at once, with the report that the timeout passed.
+                left = spec.withTimeout(rest.isPositive() ? rest : Duration.ofNanos(1));
+            }
+            agent.err.write("kcp: starting all ranks again: restart=" + (attempt + 1) + " max-restarts="
+                    + spec.maxRestarts() + "\n");
+        }
     }
 
     private LaunchResult run() {
-        Map<String, String> inherited = new HashMap<>(System.getenv());
+        Map<String, String> inherited = JobEnvironment.inherited(System.getenv());
         inherited.putAll(spec.environment());
         Path setsid = Programs.setsid(System.getenv("PATH"));
+        output.prepare();
         Thread hook = new Thread(this::endBeforeTheJvm, "kcp-agent-shutdown");
         Runtime.getRuntime().addShutdownHook(hook);
         try (JobFolder folder = new JobFolder()) {
@@ -127,12 +154,15 @@ public final class LocalAgent {
             JobEnvironment job, int storePort, JobFolder folder, Path setsid, Map<String, String> inherited)
             throws IOException {
         startedAt = Instant.now();
+        calls = folder.calls();
         for (int rank = 0; rank < spec.ranks() && !shutdown; rank++) {
             Path scratch = folder.ofRank(rank);
             List<String> command = spec.command().forRank(rank, Files.createDirectory(scratch.resolve("tmp")));
             Programs.require(command.getFirst(), inherited.get("PATH"));
             Map<String, String> environment = new HashMap<>(inherited);
             environment.putAll(job.of(rank, storePort));
+            environment.put("KCP_RESTART", Integer.toString(attempt));
+            environment.put("KCP_CALLS_DIR", calls.toString());
             workers.add(WorkerProcess.start(
                     rank, command, environment, scratch, setsid, spec.grace(), output, wake::release));
         }
@@ -157,6 +187,9 @@ public final class LocalAgent {
             } else if (outputClosed) {
                 stopAll(Stop.OUTPUT_CLOSED);
             } else if (System.nanoTime() - startNanos > timeoutNanos) {
+                if (stop == Stop.NONE) {
+                    threadDumps = ThreadDumps.take(livingGroups(), calls, THREAD_DUMP_LIMIT);
+                }
                 stopAll(Stop.TIMEOUT);
             }
             killLeftovers();
@@ -193,16 +226,42 @@ public final class LocalAgent {
     }
 
     private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
-        String text = new FailureReport(Host.name(), startedAt, first, timeout, ends).text();
-        String whole = text + first.map(end -> lastWords(end.rank())).orElse("");
-        err.write(whole);
-        return new LaunchResult(exitCode, Optional.of(whole));
+        Map<Integer, RankTrace> traces = new HashMap<>();
+        for (WorkerProcess worker : workers) {
+            traces.put(worker.rank(), trace(worker));
+        }
+        FailureReport report = new FailureReport(Host.name(), startedAt, first, timeout, ends, traces);
+        String text = report.text();
+        err.write(text);
+        spec.errorFile().ifPresent(file -> FailureJson.write(file, FailureJson.of(report, exitCode, attempt)));
+        return new LaunchResult(exitCode, Optional.of(text), timeout.isEmpty());
     }
 
-    /** The first rank to end need not be the one at fault; what it said may name that one. */
-    private String lastWords(int rank) {
-        String message = workers.get(rank).lastErrorMessage();
-        return message.isEmpty() ? "" : "kcp:   rank " + rank + " said last: " + message + "\n";
+    private RankTrace trace(WorkerProcess worker) {
+        int rank = worker.rank();
+        List<Path> logs = new ArrayList<>();
+        spec.output().logFile(rank, attempt, "out").ifPresent(logs::add);
+        spec.output().logFile(rank, attempt, "err").ifPresent(logs::add);
+        List<Path> crashFolders = new ArrayList<>(List.of(Path.of("")));
+        spec.output().logFolder().ifPresent(crashFolders::add);
+        return new RankTrace(
+                worker.lastLines(),
+                logs,
+                RankTrace.crashFile(crashFolders, rank, worker.programPid(), startedAt),
+                RankTrace.lastCalls(calls.resolve("rank" + rank + ".jsonl")),
+                threadDumps.getOrDefault(rank, List.of()));
+    }
+
+    /** Process group by rank, of the ranks whose programs still run. */
+    private Map<Integer, Long> livingGroups() {
+        Map<Integer, Long> groups = new TreeMap<>();
+        for (WorkerProcess worker : workers) {
+            OptionalLong group = worker.programPid();
+            if (worker.poll().isEmpty() && group.isPresent()) {
+                groups.put(worker.rank(), group.getAsLong());
+            }
+        }
+        return groups;
     }
 
     private boolean allGone() {

@@ -41,7 +41,7 @@ import picocli.CommandLine.Spec;
                     + "Every world size sees the same batches. The last line on stdout is a JSON summary; its "
                     + "first_loss and final_loss are the losses of the first and the last batch in nats per byte, "
                     + "each before that step's update.",
-            "Started by kcp run, torchrun or another launcher that sets RANK and WORLD_SIZE, this process is one rank."
+            "Started by kcp run, torchrun, mpirun, srun or as a Kubernetes indexed job, this process is one rank."
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -73,11 +73,8 @@ final class TrainCommand implements Callable<Integer> {
     @Option(names = "--allow-binary", description = "Take files that hold NUL bytes.")
     private boolean allowBinary;
 
-    @Option(
-            names = "--world",
-            paramLabel = "N",
-            description = "Ranks, started on this machine (default: WORLD_SIZE where this is a rank, else 1).")
-    private Integer world;
+    @Mixin
+    private RankOptions rankOptions;
 
     @Option(
             names = "--device",
@@ -96,11 +93,11 @@ final class TrainCommand implements Callable<Integer> {
     private Path lossLog;
 
     @Option(
-            names = "--deadline",
-            defaultValue = "60",
-            paramLabel = "SECONDS",
-            description = "Longest wait of one rank for another (${DEFAULT-VALUE}).")
-    private int deadlineSeconds;
+            names = "--inject",
+            paramLabel = "FAULT@RANK:STEP",
+            description = "Make a rank fail before a step, to see how the job ends: kill, hang, throw, slow or desync. "
+                    + "May be given again, or as KCP_INJECT, split at spaces.")
+    private List<String> injected = List.of();
 
     @Option(
             names = "--threads",
@@ -127,50 +124,33 @@ final class TrainCommand implements Callable<Integer> {
     public Integer call() {
         TrainConfig config = options.config();
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
-        int ranks = world(me);
-        Duration deadline = deadline();
+        int ranks = rankOptions.ranks(me, () -> 1);
+        Duration deadline = rankOptions.deadline();
+        List<Injection> faults = faults(config, ranks);
         checkThreads();
         if (device == DeviceChoice.cuda) {
             throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
         }
         TextCorpus corpus = TextCorpus.read(data, allowBinary);
         if (me.isPresent()) {
+            Announcement.print(me.get(), environment);
             try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
                 CallLog.watch(environment, communicator);
-                return train(config, corpus, communicator);
+                return train(config, corpus, communicator, faults);
             }
         }
         if (ranks > 1) {
             return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments())).exitCode();
         }
         try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
-            return train(config, corpus, communicator);
+            return train(config, corpus, communicator, faults);
         }
-    }
-
-    private int world(Optional<RankInfo> me) {
-        int ranks = world != null ? world : me.map(RankInfo::worldSize).orElse(1);
-        if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
-            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
-        }
-        if (me.isPresent() && me.get().worldSize() != ranks) {
-            throw new IllegalArgumentException("--world contradicts the environment: world=" + ranks + " WORLD_SIZE="
-                    + me.get().worldSize());
-        }
-        return ranks;
     }
 
     private void checkThreads() {
         if (threads < 1 || threads > MAX_THREADS) {
             throw new IllegalArgumentException("threads must be from 1 to " + MAX_THREADS + ": threads=" + threads);
         }
-    }
-
-    private Duration deadline() {
-        if (deadlineSeconds < 1) {
-            throw new IllegalArgumentException("--deadline must be at least 1 second: deadline=" + deadlineSeconds);
-        }
-        return Duration.ofSeconds(deadlineSeconds);
     }
 
     /** The command line as it was typed: every rank reads the same options as this process did. */
@@ -188,12 +168,25 @@ final class TrainCommand implements Callable<Integer> {
         return console != null && console.isTerminal();
     }
 
-    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator) {
+    private List<Injection> faults(TrainConfig config, int ranks) {
+        String variable = environment.getOrDefault("KCP_INJECT", "").strip();
+        return Injection.parse(
+                injected.isEmpty() && !variable.isEmpty() ? List.of(variable.split("\\s+")) : injected,
+                ranks,
+                config.steps());
+    }
+
+    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, List<Injection> faults) {
         TrainSummary summary;
         try (ConvEngine engine = new CpuConvEngine(threads);
                 Progress progress = progress(communicator.rank(), config.steps());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
-            TrainListener listener = log == null ? progress : both(progress, log);
+            TrainListener shown = log == null ? progress : both(progress, log);
+            // Every rank is told of every step, so what comes after one comes before the next.
+            TrainListener listener = faults.isEmpty()
+                    ? shown
+                    : both(shown, (step, loss, speed) -> Injection.before(step + 1, faults, communicator));
+            Injection.before(1, faults, communicator);
             summary = new TrainLoop(config, corpus, communicator, engine, new Gemm(threads)).run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());

@@ -27,18 +27,27 @@ final class WorkerProcess {
     private final Process guard;
     private final OutputPump stdout;
     private final OutputPump stderr;
+    private final OutputTail lastLines;
     private Instant stoppedAt;
     private RankEnd end;
     /** The guard was killed before its program ended; its watcher ends the program. */
     private boolean guardLost;
 
-    private WorkerProcess(int rank, Path scratch, Duration grace, Process guard, OutputPump stdout, OutputPump stderr) {
+    private WorkerProcess(
+            int rank,
+            Path scratch,
+            Duration grace,
+            Process guard,
+            OutputPump stdout,
+            OutputPump stderr,
+            OutputTail lastLines) {
         this.rank = rank;
         this.scratch = scratch;
         this.grace = grace;
         this.guard = guard;
         this.stdout = stdout;
         this.stderr = stderr;
+        this.lastLines = lastLines;
     }
 
     /**
@@ -75,15 +84,22 @@ final class WorkerProcess {
         builder.environment().clear();
         builder.environment().putAll(environment);
         Process guard = builder.start();
-        WorkerProcess worker = new WorkerProcess(
-                rank,
-                scratch,
-                grace,
-                guard,
-                output.stdout(rank, guard.getInputStream()),
-                output.stderr(rank, guard.getErrorStream()));
-        guard.onExit().thenRun(onExit);
-        return worker;
+        OutputTail lastLines = new OutputTail();
+        try {
+            WorkerProcess worker = new WorkerProcess(
+                    rank,
+                    scratch,
+                    grace,
+                    guard,
+                    output.stdout(rank, guard.getInputStream()),
+                    output.stderr(rank, guard.getErrorStream(), lastLines),
+                    lastLines);
+            guard.onExit().thenRun(onExit);
+            return worker;
+        } catch (IOException noLog) {
+            guard.getOutputStream().close(); // its guard ends the program
+            throw noLog;
+        }
     }
 
     int rank() {
@@ -144,11 +160,6 @@ final class WorkerProcess {
         }
     }
 
-    /** What the program said last on stderr, see {@link OutputPump#lastMessage}. */
-    String lastErrorMessage() {
-        return stderr.lastMessage();
-    }
-
     /** Whether all output has been passed on. */
     boolean isOutputDone() {
         return stdout.isDone() && stderr.isDone();
@@ -174,7 +185,13 @@ final class WorkerProcess {
         return programPid().orElse(guard.pid());
     }
 
-    private OptionalLong programPid() {
+    /** The end of the rank's stderr so far. */
+    List<String> lastLines() {
+        return lastLines.lines();
+    }
+
+    /** The program's process id, which is its process group's too; empty where it is not known yet. */
+    OptionalLong programPid() {
         return line("pid").map(text -> OptionalLong.of(Long.parseLong(text))).orElse(OptionalLong.empty());
     }
 

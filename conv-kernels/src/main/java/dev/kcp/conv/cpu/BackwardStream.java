@@ -13,6 +13,7 @@ final class BackwardStream {
     private final Scratch own;
     private final int channelBegin;
     private final int width;
+    private final int whole;
     private final long pitch;
     /** Addresses of the g rows of local rows from {@link #pending} on. */
     private final long[] g = new long[Scratch.TILE_ROWS + 2 * ShardTables.HISTORY];
@@ -26,6 +27,7 @@ final class BackwardStream {
         this.own = own;
         this.channelBegin = channelBegin;
         this.width = width;
+        this.whole = own.whole(width);
         this.pitch = width * (long) Float.BYTES;
     }
 
@@ -48,7 +50,8 @@ final class BackwardStream {
         long address = gradients(rows);
         if (leaf != 0) {
             int valid = call.rows.validBefore(fragment, next);
-            LeafRows.add(call.policy(), leaf, call.sumPlaneBytes(), width, own.window, valid, rows, address, pitch);
+            LeafRows.add(
+                    call.policy(), leaf, call.sumPlaneBytes(), whole, width, own.window, valid, rows, address, pitch);
         }
         int owedBegin = owedBegin();
         for (int row = Math.max(next, owedBegin); row < next + rows; row++) {
@@ -65,8 +68,8 @@ final class BackwardStream {
         call.rows.window(fragment, next, next + rows, channelBegin * 2L, own.window);
         call.fillGradientRows(own.dy, next, rows, channelBegin * 2L);
         PreactivationRows.run(
-                own.window, rows, call.planes + channelBegin * 4L, call.channels * 4L, width, address, pitch);
-        ActivationRows.gradient(call.policy(), address, pitch, rows, width, own.dy);
+                own.window, rows, call.planes + channelBegin * 4L, call.channels * 4L, whole, width, address, pitch);
+        ActivationRows.gradient(call.policy(), address, pitch, rows, whole, width, own.dy);
         for (int r = 0; r < rows; r++) {
             g[next - pending + r] = address + r * pitch;
         }
@@ -89,6 +92,7 @@ final class BackwardStream {
                     call.dx.pitchBytes(),
                     call.planes + channelBegin * 4L,
                     call.channels * 4L,
+                    whole,
                     width);
         }
         System.arraycopy(g, rows, g, 0, present - rows);

@@ -22,6 +22,7 @@ public final class CpuConvEngine implements ConvEngine {
     /** Rows of one task of forward. */
     private static final int TASK_ROWS = 64;
 
+    private final boolean vectors;
     private final Workers workers;
     private final Scratch[] scratch;
     private Memory planes = Memory.allocateHost(0);
@@ -32,10 +33,19 @@ public final class CpuConvEngine implements ConvEngine {
      * @param threads threads that compute, the caller's among them; at least 1
      */
     public CpuConvEngine(int threads) {
+        this(threads, true);
+    }
+
+    /**
+     * @param vectors false to compute one channel at a time: the same bits, many times slower once the JVM is warm, and
+     *     several times faster in the first moments of a process, before vector code is compiled
+     */
+    public CpuConvEngine(int threads, boolean vectors) {
+        this.vectors = vectors;
         workers = new Workers(threads);
         scratch = new Scratch[threads];
         for (int i = 0; i < threads; i++) {
-            scratch[i] = new Scratch();
+            scratch[i] = new Scratch(vectors);
         }
     }
 
@@ -66,7 +76,7 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public List<String> programs(Operands in, ConvOptions options) {
-        String name = "cpu-v" + Lanes.FLOAT.vectorBitSize() + "-"
+        String name = (vectors ? "cpu-v" + Lanes.FLOAT.vectorBitSize() : "cpu-scalar") + "-"
                 + options.policy().name().toLowerCase(Locale.ROOT) + (in.bias() == null ? "" : "-bias");
         return List.of("forward-" + name, "backward-" + name);
     }
@@ -102,7 +112,8 @@ public final class CpuConvEngine implements ConvEngine {
             for (int c = 0; c < channels; c += Scratch.BLOCK_CHANNELS) {
                 int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
                 long p = preactivations(own, rows, fragment, i, count, c, width, channels);
-                ActivationRows.silu(p, width * 4L, count, width, y.rowAddress(i) + c * 2L, y.pitchBytes());
+                ActivationRows.silu(
+                        p, width * 4L, count, own.whole(width), width, y.rowAddress(i) + c * 2L, y.pitchBytes());
             }
         }
     }
@@ -111,7 +122,8 @@ public final class CpuConvEngine implements ConvEngine {
             Scratch own, RowSource rows, int fragment, int begin, int count, int c, int width, int channels) {
         rows.window(fragment, begin, begin + count, c * 2L, own.window);
         long p = own.takeRows(count, width * 4L);
-        PreactivationRows.run(own.window, count, planes.address() + c * 4L, channels * 4L, width, p, width * 4L);
+        PreactivationRows.run(
+                own.window, count, planes.address() + c * 4L, channels * 4L, own.whole(width), width, p, width * 4L);
         return p;
     }
 
@@ -127,7 +139,7 @@ public final class CpuConvEngine implements ConvEngine {
                 int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
                 long g = preactivations(own, rows, f, tables.begin(f), count, c, width, channels);
                 fillRows(own.dy, dy, tables.begin(f), count, c * 2L);
-                ActivationRows.gradient(options.policy(), g, width * 4L, count, width, own.dy);
+                ActivationRows.gradient(options.policy(), g, width * 4L, count, own.whole(width), width, own.dy);
                 for (int r = 0; r < count; r++) {
                     HostMemory.copy(g + r * width * 4L, head.rowAddress(tables.headBegin(f) + r) + c * 4L, width * 4L);
                 }
@@ -171,6 +183,7 @@ public final class CpuConvEngine implements ConvEngine {
                         dx.pitchBytes(),
                         planes.address(),
                         channels * (long) Float.BYTES,
+                        scratch[worker].whole(channels),
                         channels);
             }
         });

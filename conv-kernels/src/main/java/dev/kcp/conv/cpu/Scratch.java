@@ -22,12 +22,22 @@ final class Scratch implements AutoCloseable {
     /** Addresses of a tile's rows of dy. */
     final long[] dy = new long[TILE_ROWS];
 
+    private final boolean vectors;
     private final Memory ring = Memory.allocateHost((long) RING_ROWS * BLOCK_CHANNELS * Float.BYTES);
     private int ringRow;
     private final List<Memory> sumBlocks = new ArrayList<>();
     private long sumBlockBytes;
     private int sumBlocksTaken;
     private final List<Long> freeSums = new ArrayList<>();
+
+    Scratch(boolean vectors) {
+        this.vectors = vectors;
+    }
+
+    /** Leading channels of a block that kernels take as vectors. */
+    int whole(int channels) {
+        return vectors ? Lanes.whole(channels) : 0;
+    }
 
     /** The next {@code rows} FP32 rows of a block; the three rows taken before stay as they are. */
     long takeRows(int rows, long pitchBytes) {
