@@ -33,7 +33,7 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * Times of plan building and of the halo's share in a step, as JSON on stdout; see benchmarks/README.md. Medians of 20 after
+ * Times of plan building and of the halo's share in a step, as JSON on stdout; see benchmarks/core.md. Medians of 20 after
  * 20 that are not counted.
  */
 final class CoreBench {
