@@ -8,8 +8,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * A program that makes many small calls and prints the resident memory, in KiB, after a tenth of them and at the end.
- * {@code java -Xmx64m ... dev.kcp.conv.SmallCalls 100000}
+ * A program that makes many small calls and prints the resident memory, in KiB, after half of them and at the end.
+ * {@code java -Xms64m -Xmx64m -XX:+AlwaysPreTouch ... dev.kcp.conv.SmallCalls 100000}
  */
 public final class SmallCalls {
     private SmallCalls() {}
@@ -24,7 +24,7 @@ public final class SmallCalls {
             for (int i = 0; i < calls; i++) {
                 conv.forward(in.x(), in.weight(), null, in.offsets(), null).close();
                 conv.backward(in.x(), in.weight(), null, in.offsets(), in.dy(), new Gradients(dx, dweight, null));
-                if (i == calls / 10) {
+                if (i == calls / 2) {
                     System.out.println(residentKib());
                 }
             }

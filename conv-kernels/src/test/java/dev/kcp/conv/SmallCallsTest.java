@@ -15,7 +15,9 @@ class SmallCallsTest {
     void residentMemoryStaysFlatInASmallHeap() throws Exception {
         Process process = new ProcessBuilder(
                         ProcessHandle.current().info().command().orElseThrow(),
+                        "-Xms64m",
                         "-Xmx64m",
+                        "-XX:+AlwaysPreTouch",
                         "--add-modules=jdk.incubator.vector",
                         "--enable-native-access=ALL-UNNAMED",
                         "-cp",

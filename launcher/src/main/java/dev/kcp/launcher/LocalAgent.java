@@ -32,6 +32,8 @@ public final class LocalAgent {
     private static final Duration GUARD_SLACK = Duration.ofMillis(800);
 
     private static final Duration SHUTDOWN_SLACK = Duration.ofSeconds(2);
+    /** How long ranks that met at the store may take to say what they know of a failure. */
+    private static final long LAST_WORDS_NANOS = TimeUnit.SECONDS.toNanos(1);
     /** How long hung ranks may take to say what their threads do, before they are ended. */
     private static final Duration THREAD_DUMP_LIMIT = Duration.ofMillis(1500);
 
@@ -60,6 +62,8 @@ public final class LocalAgent {
     private Map<Integer, List<String>> threadDumps = Map.of();
     private Stop stop = Stop.NONE;
     private long stopNanos;
+    private long firstFailureNanos;
+    private StoreServer store;
 
     private LocalAgent(LaunchSpec spec, int attempt, OutputStream stdout, OutputStream stderr) {
         this.spec = spec;
@@ -128,7 +132,8 @@ public final class LocalAgent {
 
     private LaunchResult runIn(JobFolder folder, Path setsid, Map<String, String> inherited) {
         JobEnvironment job = JobEnvironment.create(spec.ranks());
-        try (StoreServer store = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
+        try (StoreServer opened = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
+            store = opened;
             return runWith(job, store.port(), folder, setsid, inherited);
         }
     }
@@ -175,7 +180,10 @@ public final class LocalAgent {
             if (shutdown) {
                 stopAll(Stop.SHUTDOWN);
             } else if (failed) {
-                stopAll(Stop.FAILURE);
+                firstFailureNanos = firstFailureNanos == 0 ? System.nanoTime() : firstFailureNanos;
+                if (System.nanoTime() - firstFailureNanos >= lastWordsNanos()) {
+                    stopAll(Stop.FAILURE);
+                }
             } else if (outputClosed) {
                 stopAll(Stop.OUTPUT_CLOSED);
             } else if (System.nanoTime() - startNanos > timeoutNanos) {
@@ -188,6 +196,11 @@ public final class LocalAgent {
         }
         awaitOutput();
         return result();
+    }
+
+    /** Ranks that met at the store learn of the failure from each other, and say what they know of it. */
+    private long lastWordsNanos() {
+        return store.wasUsed() ? LAST_WORDS_NANOS : 0;
     }
 
     private LaunchResult result() {

@@ -73,11 +73,8 @@ final class TrainCommand implements Callable<Integer> {
     @Option(names = "--allow-binary", description = "Take files that hold NUL bytes.")
     private boolean allowBinary;
 
-    @Option(
-            names = "--world",
-            paramLabel = "N",
-            description = "Ranks, started on this machine (default: WORLD_SIZE where this is a rank, else 1).")
-    private Integer world;
+    @Mixin
+    private RankOptions rankOptions;
 
     @Option(
             names = "--device",
@@ -94,13 +91,6 @@ final class TrainCommand implements Callable<Integer> {
             paramLabel = "FILE",
             description = "Also write {\"step\":..,\"loss\":..} for every step, a line each.")
     private Path lossLog;
-
-    @Option(
-            names = "--deadline",
-            defaultValue = "60",
-            paramLabel = "SECONDS",
-            description = "Longest wait of one rank for another (${DEFAULT-VALUE}).")
-    private int deadlineSeconds;
 
     @Option(
             names = "--inject",
@@ -134,8 +124,8 @@ final class TrainCommand implements Callable<Integer> {
     public Integer call() {
         TrainConfig config = options.config();
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
-        int ranks = world(me);
-        Duration deadline = deadline();
+        int ranks = rankOptions.ranks(me, () -> 1);
+        Duration deadline = rankOptions.deadline();
         List<Injection> faults = faults(config, ranks);
         checkThreads();
         if (device == DeviceChoice.cuda) {
@@ -145,6 +135,7 @@ final class TrainCommand implements Callable<Integer> {
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
             try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
+                CallLog.watch(environment, communicator);
                 return train(config, corpus, communicator, faults);
             }
         }
@@ -156,29 +147,10 @@ final class TrainCommand implements Callable<Integer> {
         }
     }
 
-    private int world(Optional<RankInfo> me) {
-        int ranks = world != null ? world : me.map(RankInfo::worldSize).orElse(1);
-        if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
-            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
-        }
-        if (me.isPresent() && me.get().worldSize() != ranks) {
-            throw new IllegalArgumentException("--world contradicts the environment: world=" + ranks + " WORLD_SIZE="
-                    + me.get().worldSize());
-        }
-        return ranks;
-    }
-
     private void checkThreads() {
         if (threads < 1 || threads > MAX_THREADS) {
             throw new IllegalArgumentException("threads must be from 1 to " + MAX_THREADS + ": threads=" + threads);
         }
-    }
-
-    private Duration deadline() {
-        if (deadlineSeconds < 1) {
-            throw new IllegalArgumentException("--deadline must be at least 1 second: deadline=" + deadlineSeconds);
-        }
-        return Duration.ofSeconds(deadlineSeconds);
     }
 
     /** The command line as it was typed: every rank reads the same options as this process did. */

@@ -12,10 +12,10 @@ final class ActivationRows {
      * y = bf16(silu(p)).
      *
      * @param p FP32 rows of a block of channels
+     * @param whole leading channels to take as vectors
      * @param y address of the first row's output at the block's first channel
      */
-    static void silu(long p, long pPitchBytes, int rows, int channels, long y, long yPitchBytes) {
-        int whole = Lanes.whole(channels);
+    static void silu(long p, long pPitchBytes, int rows, int whole, int channels, long y, long yPitchBytes) {
         for (int r = 0; r < rows; r++) {
             long from = p + r * pPitchBytes;
             long to = y + r * yPitchBytes;
@@ -32,20 +32,21 @@ final class ActivationRows {
      * g = dy * silu'(q), in place of p.
      *
      * @param p FP32 rows of a block of channels
+     * @param whole leading channels to take as vectors
      * @param dy addresses of the rows of dy at the block's first channel
      */
-    static void gradient(SiluGradPolicy policy, long p, long pPitchBytes, int rows, int channels, long[] dy) {
+    static void gradient(
+            SiluGradPolicy policy, long p, long pPitchBytes, int rows, int whole, int channels, long[] dy) {
         for (int r = 0; r < rows; r++) {
             if (policy == SiluGradPolicy.BF16) {
-                gradientAtRounded(p + r * pPitchBytes, channels, dy[r]);
+                gradientAtRounded(p + r * pPitchBytes, whole, channels, dy[r]);
             } else {
-                gradientAtExact(p + r * pPitchBytes, channels, dy[r]);
+                gradientAtExact(p + r * pPitchBytes, whole, channels, dy[r]);
             }
         }
     }
 
-    private static void gradientAtRounded(long row, int channels, long dy) {
-        int whole = Lanes.whole(channels);
+    private static void gradientAtRounded(long row, int whole, int channels, long dy) {
         for (int c = 0; c < whole; c += Lanes.COUNT) {
             FloatVector q = Lanes.roundBf16(Lanes.loadFloat(row + c * 4L));
             Lanes.storeFloat(Lanes.loadBf16(dy + c * 2L).mul(Silu.derivative(q)), row + c * 4L);
@@ -56,8 +57,7 @@ final class ActivationRows {
         }
     }
 
-    private static void gradientAtExact(long row, int channels, long dy) {
-        int whole = Lanes.whole(channels);
+    private static void gradientAtExact(long row, int whole, int channels, long dy) {
         for (int c = 0; c < whole; c += Lanes.COUNT) {
             FloatVector q = Lanes.loadFloat(row + c * 4L);
             Lanes.storeFloat(Lanes.loadBf16(dy + c * 2L).mul(Silu.derivative(q)), row + c * 4L);

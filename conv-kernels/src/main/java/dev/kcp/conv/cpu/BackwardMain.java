@@ -4,6 +4,7 @@ import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.TreeSums;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
@@ -20,17 +21,17 @@ final class BackwardMain {
     /** Leaves of a range where threads share a block of channels; a power of two, so that a range is a whole node. */
     private static final int RANGE_LEAVES = 16;
 
-    private final ShardTables tables;
+    final ShardTables tables;
     private final Operands in;
     private final ConvOptions options;
-    private final RowSource rows;
-    private final long planes;
+    final RowSource rows;
+    final long planes;
     private final long zeros;
     private final Tensor dy;
-    private final Tensor dx;
-    private final Tensor tail;
+    final Tensor dx;
+    final Tensor tail;
     private final Tensor sums;
-    private final int channels;
+    final int channels;
     private final int sumBytes;
 
     BackwardMain(
@@ -100,63 +101,44 @@ final class BackwardMain {
             own.giveSums(right);
             return sum;
         });
+        BackwardStream stream = new BackwardStream(this, own, channelBegin, width);
         for (ShardTables.Share share : shares) {
             long leaf = sums == null ? 0 : own.takeSums();
             for (ShardTables.Run run : share.runs()) {
-                follow(own, leaf, channelBegin, width, run);
+                stream.follow(run, leaf);
             }
             if (sums != null) {
                 stack.push(share.key(), leaf);
             }
         }
+        stream.finish();
         return stack.entries();
     }
 
     /** left += right, all planes. */
     private long addSums(long left, long right, int width) {
         for (int plane = 0; plane < Taps.PLANES; plane++) {
-            long offset = (long) plane * Scratch.BLOCK_CHANNELS * sumBytes;
+            long offset = plane * sumPlaneBytes();
             TreeSums.add(options.policy().sumType(), left + offset, right + offset, width);
         }
         return left;
     }
 
-    /** g of the run's rows and of up to three rows after it; from g the leaf's sums and dx. */
-    private void follow(Scratch own, long leaf, int channelBegin, int width, ShardTables.Run run) {
-        int f = run.fragment();
-        int begin = run.begin();
-        int count = run.end() - begin;
-        int after = dx == null ? 0 : Math.min(ShardTables.HISTORY, tables.end(f) - run.end());
-        long taps = planes + channelBegin * 4L;
-        long planeBytes = channels * 4L;
-        long pitch = width * 4L;
-        long g = own.rows();
-        rows.window(f, begin, run.end() + after, channelBegin * 2L, own.window);
+    SiluGradPolicy policy() {
+        return options.policy();
+    }
+
+    /** Distance of two planes of a block's sums. */
+    long sumPlaneBytes() {
+        return (long) Scratch.BLOCK_CHANNELS * sumBytes;
+    }
+
+    /** Fills in the addresses of rows of dy, or of zeros where there is none. */
+    void fillGradientRows(long[] addresses, int begin, int count, long columnBytes) {
         if (dy == null) {
-            Arrays.fill(own.dy, 0, count + after, zeros);
+            Arrays.fill(addresses, 0, count, zeros);
         } else {
-            CpuConvEngine.fillRows(own.dy, dy, begin, count + after, channelBegin * 2L);
-        }
-        PreactivationRows.run(own.window, count + after, taps, planeBytes, width, g, pitch);
-        ActivationRows.gradient(options.policy(), g, pitch, count + after, width, own.dy);
-        if (leaf != 0) {
-            int valid = rows.validBefore(f, begin);
-            long sumPlane = (long) Scratch.BLOCK_CHANNELS * sumBytes;
-            LeafRows.add(options.policy(), leaf, sumPlane, width, own.window, valid, count, g, pitch);
-        }
-        int owedBegin = tables.end(f) - tables.owedRows(f);
-        for (int row = Math.max(begin, owedBegin); row < run.end(); row++) {
-            long to = tail.rowAddress(tables.tailBegin(f) + row - owedBegin) + channelBegin * 4L;
-            HostMemory.copy(g + (row - begin) * pitch, to, pitch);
-        }
-        if (dx != null) {
-            int present = count + after;
-            for (int i = 0; i < present; i++) {
-                own.g[i] = g + i * pitch;
-            }
-            int written = Math.max(0, Math.min(count, owedBegin - begin));
-            long to = dx.rowAddress(begin) + channelBegin * 2L;
-            InputGradientRows.run(own.g, present, written, to, dx.pitchBytes(), taps, planeBytes, width);
+            CpuConvEngine.fillRows(addresses, dy, begin, count, columnBytes);
         }
     }
 
@@ -171,7 +153,7 @@ final class BackwardMain {
             long from = stack.entries().get(node).sums();
             for (int plane = 0; plane < in.sumPlanes(); plane++) {
                 long to = sums.rowAddress((long) node * in.sumPlanes() + plane) + (long) channelBegin * sumBytes;
-                HostMemory.copy(from + (long) plane * Scratch.BLOCK_CHANNELS * sumBytes, to, (long) width * sumBytes);
+                HostMemory.copy(from + plane * sumPlaneBytes(), to, (long) width * sumBytes);
             }
         }
     }

@@ -11,6 +11,7 @@ import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 
@@ -19,25 +20,37 @@ import java.util.Locale;
  * from several threads run one after another.
  */
 public final class CpuConvEngine implements ConvEngine {
-    /** Rows of one task and of one kernel call of forward. */
+    /** Rows of one task of forward. */
     private static final int TASK_ROWS = 64;
 
-    private static final int CALL_ROWS = 16;
-
+    private final boolean vectors;
     private final Workers workers;
     private final Scratch[] scratch;
     private Memory planes = Memory.allocateHost(0);
     private Memory zeros = Memory.allocateHost(0);
+    /** Layers of one step see one batch; it is known by its offsets, not by who holds them. */
+    private int[] lastOffsets;
+
+    private ShardTables lastBatch;
     private boolean closed;
 
     /**
      * @param threads threads that compute, the caller's among them; at least 1
      */
     public CpuConvEngine(int threads) {
+        this(threads, true);
+    }
+
+    /**
+     * @param vectors false to compute one channel at a time: the same bits, many times slower once the JVM is warm, and
+     *     several times faster in the first moments of a process, before vector code is compiled
+     */
+    public CpuConvEngine(int threads, boolean vectors) {
+        this.vectors = vectors;
         workers = new Workers(threads);
         scratch = new Scratch[threads];
         for (int i = 0; i < threads; i++) {
-            scratch[i] = new Scratch();
+            scratch[i] = new Scratch(vectors);
         }
     }
 
@@ -52,8 +65,13 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack) {
-        return ShardTables.ofDocuments(ConvChecks.offsets(cuSeqlens, rows, allowSlack));
+    public synchronized Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack) {
+        int[] offsets = ConvChecks.offsets(cuSeqlens, rows, allowSlack);
+        if (!Arrays.equals(offsets, lastOffsets)) {
+            lastBatch = ShardTables.ofDocuments(offsets);
+            lastOffsets = offsets;
+        }
+        return lastBatch;
     }
 
     @Override
@@ -68,7 +86,7 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public List<String> programs(Operands in, ConvOptions options) {
-        String name = "cpu-v" + Lanes.FLOAT.vectorBitSize() + "-"
+        String name = (vectors ? "cpu-v" + Lanes.FLOAT.vectorBitSize() : "cpu-scalar") + "-"
                 + options.policy().name().toLowerCase(Locale.ROOT) + (in.bias() == null ? "" : "-bias");
         return List.of("forward-" + name, "backward-" + name);
     }
@@ -99,21 +117,24 @@ public final class CpuConvEngine implements ConvEngine {
     private void forwardRun(int worker, RowSource rows, Operands in, int fragment, int begin, int end, Tensor y) {
         Scratch own = scratch[worker];
         int channels = (int) in.channels();
-        for (int i = begin; i < end; i += CALL_ROWS) {
-            int count = Math.min(CALL_ROWS, end - i);
+        for (int i = begin; i < end; i += Scratch.TILE_ROWS) {
+            int count = Math.min(Scratch.TILE_ROWS, end - i);
             for (int c = 0; c < channels; c += Scratch.BLOCK_CHANNELS) {
                 int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
-                preactivations(own, rows, fragment, i, count, c, width, channels);
-                ActivationRows.silu(own.rows(), width * 4L, count, width, y.rowAddress(i) + c * 2L, y.pitchBytes());
+                long p = preactivations(own, rows, fragment, i, count, c, width, channels);
+                ActivationRows.silu(
+                        p, width * 4L, count, own.whole(width), width, y.rowAddress(i) + c * 2L, y.pitchBytes());
             }
         }
     }
 
-    private void preactivations(
+    private long preactivations(
             Scratch own, RowSource rows, int fragment, int begin, int count, int c, int width, int channels) {
         rows.window(fragment, begin, begin + count, c * 2L, own.window);
+        long p = own.takeRows(count, width * 4L);
         PreactivationRows.run(
-                own.window, count, planes.address() + c * 4L, channels * 4L, width, own.rows(), width * 4L);
+                own.window, count, planes.address() + c * 4L, channels * 4L, own.whole(width), width, p, width * 4L);
+        return p;
     }
 
     @Override
@@ -126,12 +147,11 @@ public final class CpuConvEngine implements ConvEngine {
             Scratch own = scratch[worker];
             for (int c = 0; c < channels && count > 0; c += Scratch.BLOCK_CHANNELS) {
                 int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
-                preactivations(own, rows, f, tables.begin(f), count, c, width, channels);
+                long g = preactivations(own, rows, f, tables.begin(f), count, c, width, channels);
                 fillRows(own.dy, dy, tables.begin(f), count, c * 2L);
-                ActivationRows.gradient(options.policy(), own.rows(), width * 4L, count, width, own.dy);
+                ActivationRows.gradient(options.policy(), g, width * 4L, count, own.whole(width), width, own.dy);
                 for (int r = 0; r < count; r++) {
-                    HostMemory.copy(
-                            own.rows() + r * width * 4L, head.rowAddress(tables.headBegin(f) + r) + c * 4L, width * 4L);
+                    HostMemory.copy(g + r * width * 4L, head.rowAddress(tables.headBegin(f) + r) + c * 4L, width * 4L);
                 }
             }
         });
@@ -157,7 +177,7 @@ public final class CpuConvEngine implements ConvEngine {
         workers.run(tables.fragments(), (worker, f) -> {
             int count = tables.owedRows(f);
             if (count > 0) {
-                long[] g = scratch[worker].g;
+                long[] g = new long[2 * ShardTables.HISTORY];
                 int present = 0;
                 for (; present < count; present++) {
                     g[present] = tail.rowAddress(tables.tailBegin(f) + present);
@@ -173,6 +193,7 @@ public final class CpuConvEngine implements ConvEngine {
                         dx.pitchBytes(),
                         planes.address(),
                         channels * (long) Float.BYTES,
+                        scratch[worker].whole(channels),
                         channels);
             }
         });

@@ -13,10 +13,18 @@ final class InputGradientRows {
      * @param dx address of the first row's output, at its first channel; g addresses likewise
      * @param taps {@link Taps} at its first channel
      * @param planeBytes distance of two planes
+     * @param whole leading channels to take as vectors
      */
     static void run(
-            long[] g, int present, int rows, long dx, long dxPitchBytes, long taps, long planeBytes, int channels) {
-        int whole = Lanes.whole(channels);
+            long[] g,
+            int present,
+            int rows,
+            long dx,
+            long dxPitchBytes,
+            long taps,
+            long planeBytes,
+            int whole,
+            int channels) {
         for (int c = 0; c < whole; c += Lanes.COUNT) {
             vector(g, present, rows, dx + c * 2L, dxPitchBytes, taps, planeBytes, c * 4L);
         }

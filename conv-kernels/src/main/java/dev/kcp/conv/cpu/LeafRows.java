@@ -15,6 +15,7 @@ final class LeafRows {
      * One block of channels; every address is that of the block's first channel.
      *
      * @param sums five planes, {@code planeBytes} apart
+     * @param wholeChannels leading channels to take as vectors
      * @param window addresses of the three input rows before the first and then of the rows themselves
      * @param valid how many of the three rows before the first belong to its document
      * @param g FP32 rows, {@code gPitchBytes} apart
@@ -23,13 +24,14 @@ final class LeafRows {
             SiluGradPolicy policy,
             long sums,
             long planeBytes,
+            int wholeChannels,
             int channels,
             long[] window,
             int valid,
             int rows,
             long g,
             long gPitchBytes) {
-        int whole = policy == SiluGradPolicy.BF16 || Lanes.WIDENS ? Lanes.whole(channels) : 0;
+        int whole = policy == SiluGradPolicy.BF16 || Lanes.WIDENS ? wholeChannels : 0;
         int lacking = 3 - valid;
         for (int c = 0; c < whole; c += Lanes.COUNT) {
             if (policy == SiluGradPolicy.BF16) {

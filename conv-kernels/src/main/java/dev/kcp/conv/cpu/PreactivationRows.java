@@ -16,10 +16,11 @@ final class PreactivationRows {
      * @param window addresses of the three rows before the first and then of the {@code rows} rows themselves
      * @param taps {@link Taps}
      * @param planeBytes distance of two planes of the taps
+     * @param whole leading channels to take as vectors
      * @param p FP32 rows {@code pPitchBytes} apart, to be written
      */
-    static void run(long[] window, int rows, long taps, long planeBytes, int channels, long p, long pPitchBytes) {
-        int whole = Lanes.whole(channels);
+    static void run(
+            long[] window, int rows, long taps, long planeBytes, int whole, int channels, long p, long pPitchBytes) {
         for (int c = 0; c < whole; c += Lanes.COUNT) {
             vector(window, rows, taps + c * 4L, planeBytes, c * 2L, p + c * 4L, pPitchBytes);
         }
