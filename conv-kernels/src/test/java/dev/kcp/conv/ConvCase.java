@@ -2,7 +2,9 @@ package dev.kcp.conv;
 
 import dev.kcp.tensor.BFloat16;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
+import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.Random;
@@ -61,13 +63,25 @@ public record ConvCase(int[] cuSeqlens, Tensor x, Tensor weight, Tensor bias, Te
     }
 
     public static double get(Tensor tensor, long row, long column) {
-        long index = row * tensor.columns() + column;
-        return switch (tensor.dtype()) {
-            case BF16 -> BFloat16.toFloat(tensor.segment().getAtIndex(ValueLayout.JAVA_SHORT, index));
-            case F32 -> tensor.segment().getAtIndex(ValueLayout.JAVA_FLOAT, index);
-            case F64 -> tensor.segment().getAtIndex(ValueLayout.JAVA_DOUBLE, index);
-            case I32 -> tensor.segment().getAtIndex(ValueLayout.JAVA_INT, index);
-        };
+        return numbers(tensor.rows(row, row + 1))[0][(int) column];
+    }
+
+    /** All numbers of a tensor, {@code [rows][columns]}. */
+    public static double[][] numbers(Tensor tensor) {
+        double[][] numbers = new double[(int) tensor.rows()][(int) tensor.columns()];
+        for (int r = 0; r < numbers.length; r++) {
+            MemorySegment row = HostMemory.ALL.asSlice(
+                    tensor.rowAddress(r), tensor.columns() * tensor.dtype().bytes());
+            for (int c = 0; c < numbers[r].length; c++) {
+                numbers[r][c] = switch (tensor.dtype()) {
+                    case BF16 -> BFloat16.toFloat(row.getAtIndex(ValueLayout.JAVA_SHORT_UNALIGNED, c));
+                    case F32 -> row.getAtIndex(ValueLayout.JAVA_FLOAT_UNALIGNED, c);
+                    case F64 -> row.getAtIndex(ValueLayout.JAVA_DOUBLE_UNALIGNED, c);
+                    case I32 -> row.getAtIndex(ValueLayout.JAVA_INT_UNALIGNED, c);
+                };
+            }
+        }
+        return numbers;
     }
 
     public int rows() {
@@ -84,22 +98,6 @@ public record ConvCase(int[] cuSeqlens, Tensor x, Tensor weight, Tensor bias, Te
 
     public int begin(int document) {
         return cuSeqlens[document];
-    }
-
-    public double x(int row, int channel) {
-        return get(x, row, channel);
-    }
-
-    public double dy(int row, int channel) {
-        return get(dy, row, channel);
-    }
-
-    public double weight(int channel, int tap) {
-        return get(weight, channel, tap);
-    }
-
-    public double bias(int channel) {
-        return bias == null ? 0 : get(bias, 0, channel);
     }
 
     @Override

@@ -18,35 +18,38 @@ public final class Tolerance {
     private static final double P_TERMS = 0x1p-21;
 
     private static final double DX_TERMS = 0x1p-20;
-    /** Share of dx elements that may be further off: bf16(p) met a tie, or a sum cancelled. */
+    /** Share of dx elements that may be further off. */
     private static final double DX_EXCEPTIONS = 1e-4;
 
     private Tolerance() {}
 
     public static void assertY(Tensor y, ReferenceConv.Result expected) {
+        double[][] numbers = ConvCase.numbers(y);
         for (int r = 0; r < expected.y().length; r++) {
             for (int c = 0; c < expected.y()[r].length; c++) {
-                double got = ConvCase.get(y, r, c);
+                double got = numbers[r][c];
                 double want = expected.y()[r][c];
                 double allowed = Math.max(ulp(want), P_TERMS * expected.pTerms()[r][c]);
-                assertThat(Math.abs(got - want))
-                        .as("y[%d][%d]=%s expected %s", r, c, got, want)
-                        .isLessThanOrEqualTo(Math.max(allowed, TINY));
+                if (!(Math.abs(got - want) <= Math.max(allowed, TINY))) {
+                    throw new AssertionError(
+                            "y[" + r + "][" + c + "]=" + got + " expected=" + want + " allowed=" + allowed);
+                }
             }
         }
     }
 
     public static void assertDx(Tensor dx, ReferenceConv.Result expected) {
+        double[][] numbers = ConvCase.numbers(dx);
         long wrong = 0;
         long all = 0;
         for (int r = 0; r < expected.dx().length; r++) {
             for (int c = 0; c < expected.dx()[r].length; c++, all++) {
                 double want = expected.dx()[r][c];
                 double allowed = Math.max(ulp(want), DX_TERMS * expected.dxTerms()[r][c]);
-                wrong += Math.abs(ConvCase.get(dx, r, c) - want) > Math.max(allowed, TINY) ? 1 : 0;
+                wrong += Math.abs(numbers[r][c] - want) > Math.max(allowed, TINY) ? 1 : 0;
             }
         }
-        assertThat(wrong).as("dx elements out of %d", all).isLessThanOrEqualTo(1 + (long) (all * DX_EXCEPTIONS));
+        assertThat(wrong).as("dx elements out of %d", all).isLessThanOrEqualTo((long) (all * DX_EXCEPTIONS));
     }
 
     public static void assertSums(Tensor dweight, Tensor dbias, ReferenceConv.Result expected, SiluGradPolicy policy) {
@@ -60,11 +63,12 @@ public final class Tolerance {
     }
 
     public static double relativeL2(Tensor got, double[][] expected) {
+        double[][] numbers = ConvCase.numbers(got);
         double off = 0;
         double norm = 0;
         for (int r = 0; r < expected.length; r++) {
             for (int c = 0; c < expected[r].length; c++) {
-                double difference = ConvCase.get(got, r, c) - expected[r][c];
+                double difference = numbers[r][c] - expected[r][c];
                 off += difference * difference;
                 norm += expected[r][c] * expected[r][c];
             }

@@ -6,7 +6,8 @@ import java.util.List;
  * Collectives of a group of ranks. Every rank makes the same calls in the same order; the communicator numbers them and
  * compares what each rank believes call n to be. Every wait has a deadline. A failure on one rank ends the group: every
  * waiting rank gets a {@link dev.kcp.KcpException} that names the rank, the call and the reason, and every later call
- * throws the same. One communicator is used by one thread at a time; {@link #abort} and {@link #stats} by any.
+ * throws the same. One communicator is used by one thread at a time; {@link #abort}, {@link #agree}, {@link
+ * #recorder} and {@link #stats} by any.
  *
  * <p>What users read names ranks of the whole job, also in subgroups. A rank whose sends wait for nobody may run a few
  * dozen calls ahead of the slowest rank of the group, then it waits for that rank under the deadline. Once the group
@@ -58,6 +59,18 @@ public interface Communicator extends AutoCloseable {
      * communicator is closed by its caller; it shares this one's connections, so that failures of either end both.
      */
     Communicator split(int color, int key);
+
+    /**
+     * States something that all ranks of the group state alike, and returns at once: a control message, not a numbered
+     * call, so that any thread may send it while another one exchanges. Ranks make their statements in the same order.
+     *
+     * @param what what kind of thing it is, for texts
+     * @param statement equal on all ranks, at most a few hundred characters
+     */
+    PendingAgreement agree(String what, String statement);
+
+    /** The latest calls of this rank, for reports of what ranks did before they hung or failed. */
+    CallRecorder recorder();
 
     /** What this communicator did so far on this rank: calls and payload bytes sent, by kind. */
     CommunicatorStats stats();

@@ -16,6 +16,9 @@ sealed interface Frame {
     /** The sender's group ended, and this is the first reason that the sender knew. */
     record Abort(Failure failure) implements Frame {}
 
+    /** What the sender stated, which all ranks of the group must state alike. */
+    record Statement(String group, long number, String text) implements Frame {}
+
     /** The sender closed one group. */
     record Leave(String group) implements Frame {}
 

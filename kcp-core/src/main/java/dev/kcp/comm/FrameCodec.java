@@ -22,6 +22,7 @@ final class FrameCodec {
     static final byte LEAVE = 4;
     static final byte BYE = 5;
     static final byte BYE_SEEN = 6;
+    static final byte STATEMENT = 7;
     /** Most bytes of a frame without payload. */
     static final int MAX_CONTROL_BYTES = 64 * 1024;
     /** Most payload of one frame: a control frame never waits for more than this. */
@@ -53,6 +54,12 @@ final class FrameCodec {
                 ByteBuffer out = begin(ABORT, 1 + 4 + 8 + 2 + message.length);
                 out.put((byte) f.code().ordinal()).putInt(f.origin()).putLong(f.call());
                 yield putText(out, message).flip();
+            }
+            case Frame.Statement(String name, long number, String text) -> {
+                byte[] group = utf8(name);
+                byte[] said = utf8(text);
+                ByteBuffer out = begin(STATEMENT, 2 + group.length + 8 + 2 + said.length);
+                yield putText(putText(out, group).putLong(number), said).flip();
             }
             case Frame.Leave(String name) -> {
                 byte[] group = utf8(name);
@@ -95,6 +102,7 @@ final class FrameCodec {
                 yield new Frame.Header(group, call, phase, record, bytes);
             }
             case ABORT -> new Frame.Abort(new Failure(CODES[in.get()], in.getInt(), in.getLong(), text(in)));
+            case STATEMENT -> new Frame.Statement(text(in), in.getLong(), text(in));
             case LEAVE -> new Frame.Leave(text(in));
             case BYE -> new Frame.Bye();
             case BYE_SEEN -> new Frame.ByeSeen();

@@ -28,7 +28,9 @@ final class GroupCommunicator implements Communicator {
     private final CommunicatorStats.Counter counter = new CommunicatorStats.Counter();
     private final Scratch scratch = new Scratch();
     private final GroupWaits waits;
+    private final Object statementOrder = new Object();
     private Round underWay;
+    private CallRecorder.Entry recorded;
     private volatile boolean closed;
 
     GroupCommunicator(Mesh mesh, GroupState state, int[] worldRanks) {
@@ -172,6 +174,55 @@ final class GroupCommunicator implements Communicator {
     }
 
     @Override
+    public PendingAgreement agree(String what, String statement) {
+        if (statement.length() > LABEL_CHARS) {
+            throw new IllegalArgumentException(
+                    "statement too long: chars=" + statement.length() + " most=" + LABEL_CHARS);
+        }
+        if (closed) {
+            throw new IllegalStateException("communicator is closed: statement=" + statement);
+        }
+        mesh.checkAlive();
+        // Numbers go out in order, whichever threads make statements.
+        synchronized (statementOrder) {
+            long number = mesh.locked(() -> state.statements().make(mesh.rank(), statement));
+            Frame frame = new Frame.Statement(state.name(), number, statement);
+            for (int world : worldRanks) {
+                if (world != mesh.rank()) {
+                    mesh.wire().send(world, frame);
+                }
+            }
+            return new Agreement(number, what);
+        }
+    }
+
+    /** Waits at most once. */
+    private final class Agreement implements PendingAgreement {
+        private final long number;
+        private final String what;
+        private boolean reached;
+
+        Agreement(long number, String what) {
+            this.number = number;
+            this.what = what;
+        }
+
+        @Override
+        public synchronized void await() {
+            if (!reached) {
+                mesh.checkAlive();
+                waits.agreement(number, what);
+                reached = true;
+            }
+        }
+    }
+
+    @Override
+    public CallRecorder recorder() {
+        return mesh.recorder();
+    }
+
+    @Override
     public void abort(String reason) {
         mesh.fail(new Failure(Code.RANK_FAILED, mesh.rank(), -1, "rank " + mesh.rank() + " failed: " + reason));
     }
@@ -210,6 +261,7 @@ final class GroupCommunicator implements Communicator {
         long number = mesh.locked(state::callsMade);
         waits.peersNear(number, call);
         counter.call(call.kind());
+        recorded = mesh.recorder().begin(state.name(), number, call);
         return start(new Round(waits, new Step(number, 0, call, sinks), outgoing, lastPhase));
     }
 
@@ -219,7 +271,7 @@ final class GroupCommunicator implements Communicator {
     }
 
     private Round start(Round round) {
-        round.start(worldRanks, rank, counter);
+        round.start(worldRanks, rank, counter, recorded);
         return round;
     }
 }

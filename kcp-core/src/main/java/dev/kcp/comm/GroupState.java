@@ -25,6 +25,7 @@ final class GroupState {
     private final int worldRank;
     private final Map<Integer, Peer> peers = new HashMap<>();
     private final Call[] ownRecords = new Call[RING];
+    private final Statements statements = new Statements();
     private int[] members;
     private long callsMade;
     private Step current;
@@ -51,6 +52,19 @@ final class GroupState {
     /** Makes the group known on this rank. */
     void register(int[] worldRanks) {
         members = worldRanks.clone();
+    }
+
+    Statements statements() {
+        return statements;
+    }
+
+    /** Ranks that have not made a statement, and those of them that never will. */
+    List<Integer> silentOn(long statement) {
+        return statements.missing(statement, members);
+    }
+
+    boolean hasLeft(int world) {
+        return peer(world).left;
     }
 
     long callsMade() {

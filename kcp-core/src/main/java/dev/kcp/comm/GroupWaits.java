@@ -33,6 +33,34 @@ final class GroupWaits {
                 () -> overdue(number, call, state.tooFarBehind(number)));
     }
 
+    /** Waits until all have made a statement, and compares. */
+    void agreement(long number, String what) {
+        String name = what + " " + number + " of group " + state.name();
+        mesh.await(
+                () -> state.silentOn(number).isEmpty(),
+                () -> {
+                    for (int world : state.silentOn(number)) {
+                        if (state.hasLeft(world)) {
+                            return new Failure(
+                                    Code.RANK_FAILED, world, -1, "rank " + world + " left before it knew " + name);
+                        }
+                    }
+                    return null;
+                },
+                Deadline.in(mesh.deadline()),
+                () -> new Failure(
+                        Code.DEADLINE,
+                        mesh.rank(),
+                        -1,
+                        "rank " + mesh.rank() + " waited too long for others to say what " + name
+                                + " is: silentRanks=" + state.silentOn(number) + " deadlineMillis="
+                                + mesh.deadline().toMillis()));
+        Failure failure = mesh.locked(() -> state.statements().compare(number, state.name(), what));
+        if (failure != null) {
+            throw mesh.failed(failure);
+        }
+    }
+
     Failure leftEarly(Collection<Integer> needed, long number, Call call) {
         for (int world : needed) {
             if (state.leftBefore(world, number)) {

@@ -22,6 +22,8 @@ import java.util.function.Supplier;
 final class Mesh {
     private static final long SETTLE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final Duration CLOSE_AFTER_FAILURE = Duration.ofSeconds(2);
+    /** For a goodbye to a rank that kept silent while the others agreed on why the group failed. */
+    private static final Duration CLOSE_WITH_SILENT = Duration.ofMillis(300);
 
     private final int rank;
     private final int size;
@@ -34,6 +36,7 @@ final class Mesh {
     private final BitSet saidBye = new BitSet();
     private final BitSet sawOurBye = new BitSet();
     private final BitSet gone = new BitSet();
+    private final CallRecorder recorder;
     private Wire wire;
     private int openGroups;
     private int headerWaiters;
@@ -44,6 +47,7 @@ final class Mesh {
         this.size = size;
         this.transport = transport;
         this.deadline = Deadline.check(deadline);
+        this.recorder = new CallRecorder(rank, size, transport);
     }
 
     /** Connects the mesh, once, before its first use. */
@@ -65,6 +69,10 @@ final class Mesh {
 
     Duration deadline() {
         return deadline;
+    }
+
+    CallRecorder recorder() {
+        return recorder;
     }
 
     Wire wire() {
@@ -186,6 +194,7 @@ final class Mesh {
         }
         // Another thread may have ended the group between this call's send and here.
         wire.dropPayload();
+        recorder.failed(agreed);
         return agreed.toException();
     }
 
@@ -207,6 +216,7 @@ final class Mesh {
         wire.dropPayload();
         Frame abort = new Frame.Abort(failure);
         tell.stream().filter(peer -> peer != rank).forEach(peer -> wire.send(peer, abort));
+        recorder.failed(failure);
     }
 
     private BitSet living() {
@@ -228,6 +238,7 @@ final class Mesh {
         switch (frame) {
             case Frame.Header header -> header(peer, header);
             case Frame.Abort abort -> abort(peer, abort.failure());
+            case Frame.Statement statement -> stated(peer, statement);
             case Frame.Leave leave -> left(peer, leave.group());
             case Frame.Bye _ -> bye(peer);
             case Frame.ByeSeen _ -> mark(sawOurBye, peer);
@@ -248,6 +259,18 @@ final class Mesh {
         });
         if (failure != null) {
             fail(failure);
+        }
+    }
+
+    private void stated(int peer, Frame.Statement statement) {
+        lock.lock();
+        try {
+            if (verdict.own() == null && !closing) {
+                group(statement.group()).statements().hear(peer, statement.number(), statement.text());
+                changed.signalAll();
+            }
+        } finally {
+            lock.unlock();
         }
     }
 
@@ -363,10 +386,16 @@ final class Mesh {
                 ? deadline
                 : CLOSE_AFTER_FAILURE;
         Deadline until = Deadline.in(limit);
+        Deadline untilSilent = Deadline.in(CLOSE_WITH_SILENT);
         lock.lock();
         try {
-            while (!isSeen(peers) && !until.expired()) {
-                changed.awaitNanos(until.remainingNanos());
+            while (!until.expired()) {
+                boolean spareSilent = verdict.own() != null && untilSilent.expired();
+                if (isSeen(spareSilent ? verdict.amongHeard(peers) : peers)) {
+                    break;
+                }
+                boolean waitsForSilent = verdict.own() != null && !spareSilent;
+                changed.awaitNanos((waitsForSilent ? untilSilent : until).remainingNanos());
             }
         } catch (InterruptedException _) {
             Thread.currentThread().interrupt();

@@ -1,5 +1,7 @@
 package dev.kcp.comm;
 
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -11,9 +13,11 @@ import java.util.Optional;
  * @param localRank this process among those of its node, from 0
  * @param worldSize processes in the job
  * @param localWorldSize processes of this node
- * @param masterHost host of rank 0, or null where there is a store
- * @param masterPort a port of that host on which rank 0 may listen, or 0 where there is a store
- * @param store the launcher's rendezvous store, or null: then rank 0 hosts one at the master's address
+ * @param masterHost host of rank 0, or null where there is a store or a file
+ * @param masterPort a port of that host on which rank 0 may listen, or 0 where there is a store or a file
+ * @param store the launcher's rendezvous store, or null: then rank 0 hosts one at the master's address, or says in the
+ *     file where it does
+ * @param file where rank 0 writes the address of its store, or null; counts where there is no store
  * @param jobId tells jobs apart that meet at one address; empty if the launcher gave none
  * @param secret what ranks of the job know and strangers do not; empty if the launcher gave none
  */
@@ -25,6 +29,7 @@ public record RankInfo(
         String masterHost,
         int masterPort,
         HostAndPort store,
+        RendezvousFile file,
         String jobId,
         String secret) {
     public RankInfo {
@@ -37,61 +42,113 @@ public record RankInfo(
             throw new IllegalArgumentException("no such local rank: LOCAL_RANK=" + localRank + " LOCAL_WORLD_SIZE="
                     + localWorldSize + " WORLD_SIZE=" + worldSize);
         }
-        if (store == null && (masterHost == null || masterHost.isBlank() || masterPort < 1 || masterPort > 65535)) {
-            throw new IllegalArgumentException("neither a store nor a master to meet at: KCP_STORE=null MASTER_ADDR="
-                    + masterHost + " MASTER_PORT=" + masterPort);
+        if (store == null
+                && file == null
+                && (masterHost == null || masterHost.isBlank() || masterPort < 1 || masterPort > 65535)) {
+            throw new IllegalArgumentException("neither a store nor a master nor a file to meet at: KCP_STORE=null"
+                    + " KCP_RENDEZVOUS_FILE=null MASTER_ADDR=" + masterHost + " MASTER_PORT=" + masterPort);
         }
     }
 
-    /** Where the ranks meet: the launcher's store, or the one that rank 0 hosts. */
+    /** A rank that meets the others at a store or at rank 0's address. */
+    public RankInfo(
+            int rank,
+            int localRank,
+            int worldSize,
+            int localWorldSize,
+            String masterHost,
+            int masterPort,
+            HostAndPort store,
+            String jobId,
+            String secret) {
+        this(rank, localRank, worldSize, localWorldSize, masterHost, masterPort, store, null, jobId, secret);
+    }
+
+    /** Where the ranks meet: the launcher's store, or the one that rank 0 hosts; null where only a file will tell. */
     public HostAndPort meetingPlace() {
-        return store != null ? store : new HostAndPort(masterHost, masterPort);
+        return store != null ? store : file != null ? null : new HostAndPort(masterHost, masterPort);
+    }
+
+    /** The same rank, now that the store of its job is known. */
+    RankInfo at(HostAndPort newStore, String newJobId, String newSecret) {
+        return new RankInfo(
+                rank,
+                localRank,
+                worldSize,
+                localWorldSize,
+                masterHost,
+                masterPort,
+                newStore,
+                null,
+                newJobId,
+                newSecret);
     }
 
     /** The secret stays out of logs. */
     @Override
     public String toString() {
         return "RankInfo[rank=" + rank + " localRank=" + localRank + " worldSize=" + worldSize + " localWorldSize="
-                + localWorldSize + " meetingPlace=" + meetingPlace() + " jobId=" + jobId + "]";
+                + localWorldSize + " meetingPlace=" + (store == null && file != null ? file : meetingPlace())
+                + " jobId=" + jobId + "]";
     }
 
     /**
-     * Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, KCP_STORE, KCP_JOB_ID and
-     * KCP_SECRET. The local pair defaults to RANK and WORLD_SIZE.
+     * Finds out which launcher started this process, by the table in {@link RankSource}, and where its ranks meet: at
+     * KCP_STORE, by the file KCP_RENDEZVOUS_FILE, or at MASTER_ADDR and MASTER_PORT. Ranks that Open MPI, Hydra or Slurm
+     * started all on one host need none of these: they meet by a file that only this user can read. KCP_JOB_ID and
+     * KCP_SECRET are read where they are set.
      *
-     * @return empty where RANK is absent: this process is no rank of a job
+     * @return empty where this process is no rank of a job: no launcher, or another launcher's job of one process
      * @throws IllegalArgumentException if the set is incomplete or impossible; the text gives name=value
      */
     public static Optional<RankInfo> fromEnvironment(Map<String, String> env) {
-        if (!env.containsKey("RANK")) {
+        Optional<RankSource> source = RankSource.innermost(env);
+        if (source.isEmpty()) {
             return Optional.empty();
         }
-        int rank = number(env, "RANK");
-        if (!env.containsKey("WORLD_SIZE")) {
-            throw new IllegalArgumentException(
-                    "a rank without a world size: RANK=" + env.get("RANK") + " WORLD_SIZE=null");
+        RankSource.Place place = source.get().read(env);
+        // A job of one, as in the shell of "srun --pty", is an ordinary process that may start ranks itself.
+        if (source.get() != RankSource.ENV && place.worldSize() == 1) {
+            return Optional.empty();
         }
-        int worldSize = number(env, "WORLD_SIZE");
-        int localRank = env.containsKey("LOCAL_RANK") ? number(env, "LOCAL_RANK") : rank;
-        int localWorldSize = env.containsKey("LOCAL_WORLD_SIZE") ? number(env, "LOCAL_WORLD_SIZE") : worldSize;
+        String master = env.get("MASTER_ADDR");
+        int port = env.containsKey("MASTER_PORT") ? RankSource.number(env, "MASTER_PORT") : 0;
+        HostAndPort store = env.containsKey("KCP_STORE") ? store(env.get("KCP_STORE")) : null;
+        boolean isTold = store != null || master != null || port != 0;
+        RendezvousFile file = env.containsKey("KCP_RENDEZVOUS_FILE")
+                ? new RendezvousFile(path(env.get("KCP_RENDEZVOUS_FILE")), false)
+                : isTold ? null : ofOneHost(source.get(), place, env).orElse(null);
         return Optional.of(new RankInfo(
-                rank,
-                localRank,
-                worldSize,
-                localWorldSize,
-                env.get("MASTER_ADDR"),
-                env.containsKey("MASTER_PORT") ? number(env, "MASTER_PORT") : 0,
-                env.containsKey("KCP_STORE") ? store(env.get("KCP_STORE")) : null,
+                place.rank(),
+                place.localRank(),
+                place.worldSize(),
+                place.localWorldSize().orElse(place.worldSize()),
+                master,
+                port,
+                store,
+                file,
                 env.getOrDefault("KCP_JOB_ID", ""),
                 env.getOrDefault("KCP_SECRET", "")));
     }
 
-    private static int number(Map<String, String> env, String name) {
-        try {
-            return Integer.parseInt(env.get(name).strip());
-        } catch (NumberFormatException e) {
-            throw new IllegalArgumentException("not a number: " + name + "=" + env.get(name), e);
+    /**
+     * A line for people: which launcher's variables counted and which were set aside. Empty for ranks of {@code kcp run},
+     * where there was nothing to find out, and where this process is no rank.
+     */
+    public static Optional<String> describeLauncher(Map<String, String> env) {
+        if (env.containsKey("KCP_STORE")) {
+            return Optional.empty();
         }
+        return fromEnvironment(env)
+                .map(me -> me.worldSize() + " ranks started by "
+                        + RankSource.innermost(env).orElseThrow().describe(env));
+    }
+
+    private static Optional<RendezvousFile> ofOneHost(
+            RankSource source, RankSource.Place place, Map<String, String> env) {
+        boolean isOneHost =
+                place.localWorldSize().isPresent() && place.localWorldSize().getAsInt() == place.worldSize();
+        return isOneHost ? source.jobName(env).map(RendezvousFile::ofJob) : Optional.empty();
     }
 
     private static HostAndPort store(String text) {
@@ -99,6 +156,18 @@ public record RankInfo(
             return HostAndPort.parse(text);
         } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException("not host:port: KCP_STORE=" + text, e);
+        }
+    }
+
+    private static Path path(String text) {
+        try {
+            Path path = Path.of(text);
+            if (!path.isAbsolute() || path.getFileName() == null) {
+                throw new IllegalArgumentException("not the absolute path of a file: KCP_RENDEZVOUS_FILE=" + text);
+            }
+            return path;
+        } catch (InvalidPathException e) {
+            throw new IllegalArgumentException("not a path: KCP_RENDEZVOUS_FILE=" + text, e);
         }
     }
 }

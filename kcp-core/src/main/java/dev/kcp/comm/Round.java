@@ -14,6 +14,7 @@ final class Round {
     private final boolean lastPhase;
     private final Flush flush;
     private final TreeSet<Integer> receivers = new TreeSet<>();
+    private CallRecorder.Entry recorded;
     private boolean done;
 
     /** @param outgoing pieces for each rank of the group */
@@ -28,7 +29,8 @@ final class Round {
     }
 
     /** Compares what came early, then sends: the record to every peer of the group, payload to whom it concerns. */
-    void start(int[] worldRanks, int rank, CommunicatorStats.Counter counter) {
+    void start(int[] worldRanks, int rank, CommunicatorStats.Counter counter, CallRecorder.Entry entry) {
+        recorded = entry;
         Failure failure = mesh.locked(() -> state.begin(step));
         if (failure != null) {
             end();
@@ -47,17 +49,31 @@ final class Round {
             Frame.Header header = new Frame.Header(state.name(), step.call(), step.phase(), step.record(), bytes);
             mesh.wire().send(worldRanks[peer], header, pieces, flush);
             counter.sent(step.record().kind(), bytes);
+            recorded.sent(worldRanks[peer], bytes);
+            if (step.sink(peer) != null) {
+                recorded.awaits(worldRanks[peer]);
+            }
         }
     }
 
     void await() {
+        WaitEvent event = new WaitEvent();
+        event.begin();
         try {
             mesh.await(
                     () -> step.isComplete() && flush.isDone(),
                     () -> waits.leftEarly(needed(), step.call(), step.record()),
                     Deadline.in(mesh.deadline()),
                     () -> waits.overdue(step.call(), step.record(), stillAwaited()));
+            if (lastPhase) {
+                recorded.finish();
+            }
         } finally {
+            if (event.shouldCommit()) {
+                event.call = step.call();
+                event.label = step.record().label();
+                event.commit();
+            }
             end();
         }
     }

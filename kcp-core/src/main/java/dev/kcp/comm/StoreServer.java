@@ -80,6 +80,16 @@ public final class StoreServer implements AutoCloseable {
         return listener.getLocalPort();
     }
 
+    /** Whether a client of the job has left something here. */
+    public boolean wasUsed() {
+        lock.lock();
+        try {
+            return !values.isEmpty();
+        } finally {
+            lock.unlock();
+        }
+    }
+
     private void accept() {
         while (!closed) {
             try {

@@ -21,32 +21,31 @@ public final class TcpCommunicator {
      * @throws KcpException RENDEZVOUS if ranks are missing in time, naming all of them, or if this process is refused
      */
     public static Communicator join(RankInfo me, Duration deadline) {
-        return join(me, GroupCommunicator.WORLD, deadline);
+        return join(me, GroupCommunicator.WORLD, deadline, deadline);
     }
 
     /**
-     * As {@link #join(RankInfo, Duration)}, for several communicators of one job.
+     * As {@link #join(RankInfo, Duration)}, for several communicators of one job, and with a longer time for processes
+     * to start than for ranks to answer.
      *
      * @param name equal on all ranks, and used once per job. Without a launcher's store, rank 0 hosts one for the time
      *     of this call, so ranks join one communicator after the other
+     * @param meetDeadline bound of the rendezvous as a whole
+     * @param deadline bound of every later wait
      */
     @SuppressWarnings("try") // the store is only to be there while ranks meet
-    public static Communicator join(RankInfo me, String name, Duration deadline) {
-        Deadline until = Deadline.in(Deadline.check(deadline));
+    public static Communicator join(RankInfo me, String name, Duration meetDeadline, Duration deadline) {
+        Deadline until = Deadline.in(Deadline.check(meetDeadline));
         int[] all = IntStream.range(0, me.worldSize()).toArray();
         Mesh mesh = new Mesh(me.rank(), me.worldSize(), "tcp", deadline);
         if (me.worldSize() == 1) {
             mesh.attach(new LocalWire(0, List.of(mesh)));
             return mesh.open(GroupCommunicator.WORLD, all);
         }
-        boolean hostsStore = me.store() == null && me.rank() == 0;
-        try (StoreServer server = hostsStore
-                        ? StoreServer.start(me.masterHost(), me.masterPort(), me.jobId(), me.secret())
-                        : null;
-                StoreClient store = StoreClient.connect(me.meetingPlace(), me.jobId(), me.secret(), until);
-                TcpPeers peers = TcpPeers.listen(me, name, store.localAddress(), until)) {
+        try (MeetingPlace place = MeetingPlace.open(me, name, until);
+                TcpPeers peers = TcpPeers.listen(place.me(), name, place.store().localAddress(), until)) {
             Map<Integer, SocketChannel> channels =
-                    peers.connect(Rendezvous.meet(store, name, me, peers.listening(), until));
+                    peers.connect(Rendezvous.meet(place.store(), name, place.me(), peers.listening(), until));
             TcpWire wire = new TcpWire(mesh, channels);
             peers.handOver();
             mesh.attach(wire);

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
+import java.nio.channels.CancelledKeyException;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayDeque;
@@ -161,12 +162,13 @@ final class TcpLink {
     }
 
     private void wantWrite(boolean wanted) {
-        if (!key.isValid()) {
-            return;
-        }
-        int before = wanted ? key.interestOpsOr(SelectionKey.OP_WRITE) : key.interestOpsAnd(~SelectionKey.OP_WRITE);
-        if (wanted && (before & SelectionKey.OP_WRITE) == 0) {
-            key.selector().wakeup();
+        try {
+            int before = wanted ? key.interestOpsOr(SelectionKey.OP_WRITE) : key.interestOpsAnd(~SelectionKey.OP_WRITE);
+            if (wanted && (before & SelectionKey.OP_WRITE) == 0) {
+                key.selector().wakeup();
+            }
+        } catch (CancelledKeyException _) {
+            // The reader has just met the end of the connection; it tells the mesh.
         }
     }
 

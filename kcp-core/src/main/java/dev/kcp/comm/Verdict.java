@@ -49,6 +49,13 @@ final class Verdict {
         return settled;
     }
 
+    /** Those of the peers that said why the group failed. */
+    BitSet amongHeard(BitSet peers) {
+        BitSet among = (BitSet) peers.clone();
+        among.and(heard);
+        return among;
+    }
+
     boolean isSettled() {
         return settled != null;
     }

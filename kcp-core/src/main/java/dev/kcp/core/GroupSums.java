@@ -24,6 +24,14 @@ final class GroupSums {
 
     private GroupSums() {}
 
+    /** Payload bytes that one rank sends in {@link #reduce} of one micro-step. */
+    static long sentBytes(long channels, int rank, int ranks, int nodes, int planes, DType sumType) {
+        Slices slices = new Slices(channels, ranks, sumType.bytes());
+        long nodeElements = nodes * (channels - slices.width(rank));
+        long rootElements = (ranks - 1L) * slices.width(rank);
+        return planes * sumType.bytes() * (nodeElements + rootElements);
+    }
+
     /** Combines each micro-step over the group, adds them in order, and rounds once. */
     static Gradients reduce(String label, List<PartialGradients> microSteps, DType dweightType, DType dbiasType) {
         PartialGradients first = microSteps.getFirst();

@@ -7,51 +7,106 @@ import dev.kcp.comm.Segment;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.function.ToIntFunction;
 
 /**
- * One direction of the halo exchange as one rank makes it: rows of a source tensor that others need, and a pool of the rows
- * that this rank needs. Forward's source is x and backward's the head rows' g; all else is the same. The pool holds one
- * sender's rows after another's, in token order, so that each arrives as one run of bytes.
+ * One direction of the halo exchange as one rank makes it: rows of source tensors that others need, and pools of the rows
+ * that this rank needs. Forward's source is x (and a caller's history), backward's the head rows' g; all else is the same.
+ * A pool holds one sender's rows after another's, in token order, so that each arrives as one run of bytes. Several
+ * tensors travel in one exchange, one after another.
  */
 final class HaloDirection {
+    /** Finds the source's row of a token: at an offset in one of this rank's pieces. */
+    interface SourceRows {
+        /** The row, or {@code ~row} for one of a caller's history. */
+        int of(int piece, int offset);
+    }
+
+    /**
+     * What rows are read from.
+     *
+     * @param history where rows of a caller's history are, or null where the plan names none
+     */
+    record Source(Tensor rows, Tensor history) {
+        long address(int row) {
+            return row >= 0 ? rows.rowAddress(row) : history.rowAddress(~row);
+        }
+
+        long rowBytes() {
+            return rows.columns() * rows.dtype().bytes();
+        }
+    }
+
     private record Outgoing(int peer, int[] sourceRows) {}
 
-    private record Incoming(int peer, int poolBegin, int[] tokens) {}
+    /** Rows from one peer; lookups that rise, or fall by a few tokens, take constant time. */
+    private static final class Incoming {
+        private final int peer;
+        private final int poolBegin;
+        private final int[] tokens;
+        private int cursor;
+
+        Incoming(int peer, int poolBegin, int[] tokens) {
+            this.peer = peer;
+            this.poolBegin = poolBegin;
+            this.tokens = tokens;
+        }
+
+        int poolRow(int token) {
+            while (cursor > 0 && tokens[cursor - 1] >= token) {
+                cursor--;
+            }
+            while (cursor < tokens.length && tokens[cursor] < token) {
+                cursor++;
+            }
+            if (cursor == tokens.length || tokens[cursor] != token) {
+                throw new IllegalStateException("the plan brings no such row: token=" + token + " from=" + peer);
+            }
+            return poolBegin + cursor;
+        }
+    }
 
     private final List<Outgoing> outgoing = new ArrayList<>();
     private final List<Incoming> incoming = new ArrayList<>();
+    private final Incoming[] incomingFrom;
     private final int poolRows;
     private int[] copySourceRows = {};
     private int copyPoolBegin;
 
     /**
+     * @param own this rank's pieces, rising
      * @param edges of all ranks
-     * @param sourceRow the source tensor's row of a token at a place of this rank
      */
-    HaloDirection(Partition partition, List<HaloPlan.Edge> edges, int rank, ToIntFunction<Partition.Place> sourceRow) {
+    HaloDirection(Pieces pieces, int[] own, List<HaloPlan.Edge> edges, int rank, SourceRows sourceRows) {
+        incomingFrom = new Incoming[pieces.ranks()];
         int pool = 0;
         for (HaloPlan.Edge edge : edges) {
             if (edge.to() == rank) {
-                incoming.add(new Incoming(edge.from(), pool, edge.tokens()));
+                Incoming rows = new Incoming(edge.from(), pool, edge.tokens());
+                incoming.add(rows);
+                incomingFrom[edge.from()] = rows;
                 if (edge.isLocal()) {
                     copyPoolBegin = pool;
-                    copySourceRows = rows(partition, edge, sourceRow);
+                    copySourceRows = rows(pieces, own, edge, sourceRows);
                 }
                 pool += edge.tokens().length;
             } else if (edge.from() == rank) {
-                outgoing.add(new Outgoing(edge.to(), rows(partition, edge, sourceRow)));
+                outgoing.add(new Outgoing(edge.to(), rows(pieces, own, edge, sourceRows)));
             }
         }
         poolRows = pool;
     }
 
-    private static int[] rows(Partition partition, HaloPlan.Edge edge, ToIntFunction<Partition.Place> sourceRow) {
-        return Arrays.stream(edge.tokens())
-                .map(token -> sourceRow.applyAsInt(partition.placeOf(token)))
-                .toArray();
+    private static int[] rows(Pieces pieces, int[] own, HaloPlan.Edge edge, SourceRows sourceRows) {
+        int[] rows = new int[edge.tokens().length];
+        for (int i = 0, at = 0; i < rows.length; i++) {
+            int token = edge.tokens()[i];
+            while (pieces.end[own[at]] <= token) {
+                at++;
+            }
+            rows[i] = sourceRows.of(own[at], token - pieces.begin[own[at]]);
+        }
+        return rows;
     }
 
     int poolRows() {
@@ -63,48 +118,49 @@ final class HaloDirection {
         return outgoing.stream().mapToInt(to -> to.sourceRows().length).sum();
     }
 
-    /** The pool's row of a token that comes from a rank. */
+    /** The pool's row of a token that comes from a rank; while the plan is built, by one thread. */
     int poolRow(int token, int from) {
-        for (Incoming edge : incoming) {
-            if (edge.peer() == from) {
-                int at = Arrays.binarySearch(edge.tokens(), token);
-                if (at >= 0) {
-                    return edge.poolBegin() + at;
-                }
-            }
+        if (incomingFrom[from] == null) {
+            throw new IllegalStateException("the plan brings no such row: token=" + token + " from=" + from);
         }
-        throw new IllegalStateException("the plan brings no such row: token=" + token + " from=" + from);
+        return incomingFrom[from].poolRow(token);
     }
 
-    /** Copies own rows and starts the exchange of the others'. */
-    PendingExchange start(Communicator communicator, Call call, Tensor source, Tensor pool) {
-        long rowBytes = source.columns() * source.dtype().bytes();
-        for (int i = 0; i < copySourceRows.length; i++) {
-            HostMemory.copy(source.rowAddress(copySourceRows[i]), pool.rowAddress(copyPoolBegin + i), rowBytes);
-        }
+    /** Copies own rows and starts the exchange of the others'; pools are in the order of their sources. */
+    PendingExchange start(Communicator communicator, Call call, List<Source> sources, List<Tensor> pools) {
         List<Segment> sends = new ArrayList<>();
-        for (Outgoing edge : outgoing) {
-            addRuns(sends, edge, source, rowBytes);
-        }
         List<Segment> receives = new ArrayList<>();
-        for (Incoming edge : incoming) {
-            if (edge.peer() != communicator.rank()) {
-                receives.add(
-                        new Segment(edge.peer(), pool.rowAddress(edge.poolBegin()), edge.tokens().length * rowBytes));
+        for (int n = 0; n < sources.size(); n++) {
+            Source source = sources.get(n);
+            Tensor pool = pools.get(n);
+            for (int i = 0; i < copySourceRows.length; i++) {
+                HostMemory.copy(
+                        source.address(copySourceRows[i]), pool.rowAddress(copyPoolBegin + i), source.rowBytes());
+            }
+            for (Outgoing edge : outgoing) {
+                addRuns(sends, edge, source);
+            }
+            for (Incoming edge : incoming) {
+                if (edge.peer != communicator.rank()) {
+                    long bytes = edge.tokens.length * source.rowBytes();
+                    receives.add(new Segment(edge.peer, pool.rowAddress(edge.poolBegin), bytes));
+                }
             }
         }
         return communicator.exchange(call, sends, receives);
     }
 
     /** Neighbouring rows travel as one segment where nothing lies between them. */
-    private static void addRuns(List<Segment> sends, Outgoing edge, Tensor source, long rowBytes) {
+    private static void addRuns(List<Segment> sends, Outgoing edge, Source source) {
         int[] rows = edge.sourceRows();
+        long rowBytes = source.rowBytes();
         for (int i = 0; i < rows.length; ) {
+            long begin = source.address(rows[i]);
             int j = i + 1;
-            while (j < rows.length && rows[j] == rows[j - 1] + 1 && source.pitchBytes() == rowBytes) {
+            while (j < rows.length && source.address(rows[j]) == begin + (j - i) * rowBytes) {
                 j++;
             }
-            sends.add(new Segment(edge.peer(), source.rowAddress(rows[i]), (j - i) * rowBytes));
+            sends.add(new Segment(edge.peer(), begin, (j - i) * rowBytes));
             i = j;
         }
     }

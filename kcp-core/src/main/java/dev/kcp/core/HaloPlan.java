@@ -4,14 +4,15 @@ import dev.kcp.conv.ShardTables;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
-import java.util.TreeMap;
 
 /**
  * Which rows travel between which ranks, resolved token by token, for all ranks alike. Everything follows from one
  * relation: token t reads token u when both are of one document, u is one to three before t, and they lie in different
  * fragments. Forward, row u goes to the rank of t; backward, g of t goes to the rank of u. A row goes once to each rank
  * that needs it. An edge from a rank to itself is a local copy.
+ *
+ * <p>A caller's history rows are tokens before their document's first, owned by that one's rank; with them, tokens are
+ * counted as if the rows were part of the batch.
  */
 public final class HaloPlan {
     /**
@@ -34,27 +35,48 @@ public final class HaloPlan {
     }
 
     public static HaloPlan of(Partition partition) {
-        Rows forward = new Rows(partition.ranks());
-        Rows backward = new Rows(partition.ranks());
-        List<Partition.Piece> pieces = partition.inPackedOrder();
-        for (int i = 0; i < pieces.size(); i++) {
-            Partition.Piece reader = pieces.get(i);
-            int documentBegin = partition.cuSeqlens().begin(reader.document());
-            int owner = i;
-            int oldest = Math.max(documentBegin, reader.packedBegin() - ShardTables.HISTORY);
-            for (int u = reader.packedBegin() - 1; u >= oldest; u--) {
-                while (pieces.get(owner).packedBegin() > u) {
-                    owner--;
-                }
-                int ownerRank = pieces.get(owner).rank();
-                forward.add(ownerRank, reader.rank(), u);
-                int newest = Math.min(reader.packedEnd() - 1, u + ShardTables.HISTORY);
-                for (int t = reader.packedBegin(); t <= newest; t++) {
-                    backward.add(reader.rank(), ownerRank, t);
-                }
-            }
+        return of(partition.pieces());
+    }
+
+    static HaloPlan of(Pieces pieces) {
+        Rows forward = new Rows(pieces.ranks());
+        Rows backward = new Rows(pieces.ranks());
+        for (int i = 0; i < pieces.count(); i++) {
+            addRowsRead(pieces, i, forward);
+            addRowsReading(pieces, i, backward);
         }
         return new HaloPlan(forward.edges(), backward.edges());
+    }
+
+    /** The last rows of a piece, to the ranks of the pieces that read them. */
+    private static void addRowsRead(Pieces pieces, int owner, Rows rows) {
+        int documentEnd = pieces.documentEnd[owner];
+        int end = pieces.end[owner];
+        if (end == documentEnd) {
+            return;
+        }
+        for (int u = Math.max(pieces.begin[owner], end - ShardTables.HISTORY); u < end; u++) {
+            int newest = Math.min(documentEnd - 1, u + ShardTables.HISTORY);
+            for (int k = owner + 1; k < pieces.count() && pieces.begin[k] <= newest; k++) {
+                rows.add(pieces.rank[owner], pieces.rank[k], u);
+            }
+        }
+    }
+
+    /** The first rows of a piece, to the ranks of the pieces that they read. */
+    private static void addRowsReading(Pieces pieces, int reader, Rows rows) {
+        int documentBegin = pieces.documentBegin[reader];
+        int begin = pieces.begin[reader];
+        if (begin == documentBegin) {
+            return;
+        }
+        int end = Math.min(pieces.end[reader], begin + ShardTables.HISTORY);
+        for (int t = begin; t < end; t++) {
+            int oldest = Math.max(documentBegin, t - ShardTables.HISTORY);
+            for (int k = reader - 1; k >= 0 && pieces.end[k] > oldest; k--) {
+                rows.add(pieces.rank[reader], pieces.rank[k], t);
+            }
+        }
     }
 
     /** Edges of history rows, by sender, then reader. */
@@ -75,33 +97,43 @@ public final class HaloPlan {
                 .sum();
     }
 
-    /** Collects rows by edge. */
+    /** Collects rows by edge. Tokens come in rising order. */
     private static final class Rows {
-        private final int ranks;
-        private final Map<Long, int[]> tokens = new TreeMap<>();
-        private final Map<Long, Integer> counts = new TreeMap<>();
+        private final int[][][] tokens;
+        private final int[][] counts;
 
         Rows(int ranks) {
-            this.ranks = ranks;
+            tokens = new int[ranks][][];
+            counts = new int[ranks][];
         }
 
         void add(int from, int to, int token) {
-            long key = (long) from * ranks + to;
-            int count = counts.merge(key, 1, Integer::sum);
-            int[] list = tokens.computeIfAbsent(key, absent -> new int[8]);
-            if (count > list.length) {
-                list = Arrays.copyOf(list, 2 * list.length);
-                tokens.put(key, list);
+            if (tokens[from] == null) {
+                tokens[from] = new int[tokens.length][];
+                counts[from] = new int[tokens.length];
             }
-            list[count - 1] = token;
+            int[] list = tokens[from][to];
+            int count = counts[from][to];
+            if (count > 0 && list[count - 1] == token) {
+                return;
+            }
+            if (list == null || count == list.length) {
+                list = list == null ? new int[8] : Arrays.copyOf(list, 2 * count);
+                tokens[from][to] = list;
+            }
+            list[count] = token;
+            counts[from][to] = count + 1;
         }
 
         List<Edge> edges() {
             List<Edge> edges = new ArrayList<>();
-            tokens.forEach((key, list) -> edges.add(new Edge(
-                    (int) (key / ranks),
-                    (int) (key % ranks),
-                    Arrays.stream(list, 0, counts.get(key)).sorted().distinct().toArray())));
+            for (int from = 0; from < tokens.length; from++) {
+                for (int to = 0; tokens[from] != null && to < tokens.length; to++) {
+                    if (counts[from][to] > 0) {
+                        edges.add(new Edge(from, to, Arrays.copyOf(tokens[from][to], counts[from][to])));
+                    }
+                }
+            }
             return List.copyOf(edges);
         }
     }

@@ -1,7 +1,10 @@
 package dev.kcp.core;
 
+import dev.kcp.conv.ConvEngine;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
  * The history rows that one forward received, counted: the saved set and the handle's entry each hold a reference, and the
@@ -10,27 +13,33 @@ import dev.kcp.tensor.Tensor;
 final class HistoryPool {
     private final KcpConv1d call;
     private final KcpContext context;
-    private final Tensor rows;
+    private final List<Tensor> rows = new ArrayList<>();
     private int references = 1;
     private int pendingRegions;
 
-    HistoryPool(KcpConv1d call, KcpContext context, long channels) {
+    HistoryPool(KcpConv1d call, KcpContext context, List<ConvArguments> arguments) {
         this.call = call;
         this.context = context;
-        this.rows = context.engine().allocate(DType.BF16, context.forward().poolRows(), channels);
+        ConvEngine engine = context.engine();
+        for (ConvArguments one : arguments) {
+            rows.add(engine.allocate(
+                    DType.BF16, context.forward().poolRows(), one.x().columns()));
+        }
     }
 
-    /** BF16 {@code [H, C]}. */
-    Tensor rows() {
+    /** BF16 {@code [H, C]} of each tensor of the call. */
+    List<Tensor> rows() {
         return rows;
     }
 
     long nbytes() {
-        return rows.elements() * rows.dtype().bytes();
+        return rows.stream()
+                .mapToLong(tensor -> tensor.elements() * tensor.dtype().bytes())
+                .sum();
     }
 
     /** Why this pool is not the one that a call may bind, or null if it is. */
-    String mismatch(KcpConv1d wantedCall, KcpContext wantedContext, long wantedChannels) {
+    String mismatch(KcpConv1d wantedCall, KcpContext wantedContext, List<ConvArguments> arguments) {
         if (call != wantedCall) {
             return "entryOf=" + call.label() + " call=" + wantedCall.label();
         }
@@ -38,10 +47,9 @@ final class HistoryPool {
             return "entryOfPlan=" + Long.toHexString(context.digest()) + " plan="
                     + Long.toHexString(wantedContext.digest());
         }
-        if (rows.columns() != wantedChannels) {
-            return "entryChannels=" + rows.columns() + " C=" + wantedChannels;
-        }
-        return null;
+        List<Long> entry = rows.stream().map(Tensor::columns).toList();
+        List<Long> wanted = arguments.stream().map(one -> one.x().columns()).toList();
+        return entry.equals(wanted) ? null : "entryChannels=" + entry + " C=" + wanted;
     }
 
     synchronized HistoryPool retain() {
@@ -54,7 +62,7 @@ final class HistoryPool {
 
     synchronized void release() {
         if (references > 0 && --references == 0) {
-            rows.close();
+            rows.forEach(Tensor::close);
         }
     }
 

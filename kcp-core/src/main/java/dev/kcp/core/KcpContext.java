@@ -1,78 +1,74 @@
 package dev.kcp.core;
 
 import dev.kcp.comm.Communicator;
+import dev.kcp.comm.PendingAgreement;
+import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.NodeKey;
 import dev.kcp.conv.Shard;
-import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.tensor.DType;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 
 /**
  * One batch layout on one rank: the partition, the group it is cut over, the device's programs, and the tables and edges
- * that follow. Built once per batch layout and reused by every layer and both directions. Borrows the communicator and the
- * engine.
+ * that follow. Built once per batch layout and reused by every layer and both directions; it may be built ahead, by another
+ * thread than the one that exchanges. Borrows the communicator and the engine.
+ *
+ * <p>Ranks make their contexts of one communicator in the same order. Each tells the others at once what it means; the
+ * first exchange, or {@link #awaitAgreement}, waits for what they mean and compares.
  */
 public final class KcpContext implements AutoCloseable {
-    private final Partition partition;
+    private final RankPlan plan;
     private final Communicator communicator;
     private final ConvEngine engine;
-    private final HaloPlan plan;
-    private final ShardTables tables;
     private final Shard shard;
-    private final HaloDirection forward;
-    private final HaloDirection backward;
-    private final long digest;
-    private List<List<NodeKey>> nodes;
+    private final Shard historyShard;
+    private final PendingAgreement agreement;
     private boolean closed;
 
-    /**
-     * Computes from host metadata alone; nothing is exchanged. That all ranks mean the same partition is compared with
-     * the first exchange.
-     *
-     * @throws IllegalArgumentException if the partition is for another number of ranks than the communicator's
-     */
+    /** A context without a caller's history. */
     public KcpContext(Partition partition, Communicator communicator, ConvEngine engine) {
-        this.partition = Objects.requireNonNull(partition, "partition");
+        this(partition, HistoryCounts.NONE, communicator, engine, null);
+    }
+
+    /**
+     * Computes from host metadata alone and waits for nobody.
+     *
+     * @param history rows that the caller gives before each document
+     * @param cache where to look for the plan and to keep it, or null
+     * @throws IllegalArgumentException if the partition is for another number of ranks than the communicator's, or the
+     *     counts for another number of documents
+     */
+    public KcpContext(
+            Partition partition, HistoryCounts history, Communicator communicator, ConvEngine engine, PlanCache cache) {
+        Objects.requireNonNull(partition, "partition");
+        Objects.requireNonNull(history, "history");
         this.communicator = Objects.requireNonNull(communicator, "communicator");
         this.engine = Objects.requireNonNull(engine, "engine");
         if (partition.ranks() != communicator.size()) {
             throw new IllegalArgumentException("the partition is for another group: partitionRanks=" + partition.ranks()
                     + " communicatorSize=" + communicator.size());
         }
-        digest = partition.digest();
-        plan = HaloPlan.of(partition);
         int rank = communicator.rank();
-        List<ShardTables.Span> spans = partition.spans(rank);
-        int[] headBegin = ShardTables.headBegins(spans);
-        forward = new HaloDirection(partition, plan.forward(), rank, Partition.Place::row);
-        backward = new HaloDirection(
-                partition, plan.backward(), rank, place -> headBegin[place.fragment()] + place.offset());
-        int[] historyRow = new int[ShardTables.HISTORY * spans.size()];
-        int[] owedRow = new int[ShardTables.HISTORY * spans.size()];
-        for (int f = 0; f < spans.size(); f++) {
-            ShardTables.Span span = spans.get(f);
-            for (int i = 0; i < ShardTables.HISTORY; i++) {
-                int before = span.packedBegin() - 1 - i;
-                int after = span.packedBegin() + span.length() + i;
-                historyRow[ShardTables.HISTORY * f + i] =
-                        span.length() > 0 && before >= span.documentBegin() ? poolRow(forward, before) : -1;
-                owedRow[ShardTables.HISTORY * f + i] =
-                        span.length() > 0 && after < span.documentEnd() ? poolRow(backward, after) : -1;
-            }
-        }
-        tables = ShardTables.of(partition.cuSeqlens().tokens(), spans, historyRow, owedRow);
-        shard = engine.shard(tables);
-    }
-
-    private int poolRow(HaloDirection direction, int token) {
-        return direction.poolRow(token, partition.placeOf(token).rank());
+        plan = cache == null ? new RankPlan(partition, history, rank) : cache.get(partition, history, rank);
+        shard = engine.shard(plan.tables());
+        historyShard = plan.historyDocuments().length == 0 ? null : engine.shard(plan.historyTables());
+        agreement = communicator.agree(
+                "batch",
+                "plan=" + Long.toHexString(plan.digest()) + " documents="
+                        + partition.cuSeqlens().documents() + " tokens="
+                        + partition.cuSeqlens().tokens() + " taps=" + ConvChecks.TAPS);
     }
 
     public Partition partition() {
-        return partition;
+        return plan.partition();
+    }
+
+    /** Rows that the caller gives before each document. */
+    public HistoryCounts history() {
+        return plan.history();
     }
 
     public Communicator communicator() {
@@ -85,51 +81,73 @@ public final class KcpContext implements AutoCloseable {
 
     /** The rows that travel, of all ranks. */
     public HaloPlan plan() {
-        return plan;
+        return plan.plan();
     }
 
     /** This rank's tokens: rows of x, y, dy and dx, before any slack. */
     public int localTokens() {
-        return tables.rows();
+        return plan.tables().rows();
+    }
+
+    /**
+     * Returns once every rank of the group has made this context, and meant the same by it; at once if that is known.
+     *
+     * @throws dev.kcp.KcpException naming who differs in what, the same on every rank, or who is missing at the deadline
+     */
+    public void awaitAgreement() {
+        agreement.await();
     }
 
     /** Bytes that this rank sends in one forward and one backward exchange of C channels. */
     public long commBytes(long channels) {
         return channels
-                * (forward.sentRows() * (long) DType.BF16.bytes() + backward.sentRows() * (long) DType.F32.bytes());
+                * (forward().sentRows() * (long) DType.BF16.bytes() + backward().sentRows() * (long) DType.F32.bytes());
     }
 
     /** Bytes of the history pool that one forward of C channels saves beside its arguments. */
     public long savedBytes(long channels) {
-        return channels * forward.poolRows() * DType.BF16.bytes();
+        return channels * forward().poolRows() * DType.BF16.bytes();
+    }
+
+    /** Bytes that this rank sends in one {@link KcpConv1d#reduceGradients} of one backward of C channels. */
+    public long treeBytes(long channels, SiluGradPolicy policy, boolean withBias) {
+        return GroupSums.sentBytes(
+                channels,
+                communicator.rank(),
+                communicator.size(),
+                shard.nodeCount(),
+                withBias ? ConvChecks.TAPS + 1 : ConvChecks.TAPS,
+                policy.sumType());
+    }
+
+    RankPlan rankPlan() {
+        return plan;
     }
 
     Shard shard() {
         return shard;
     }
 
+    /** The caller's history rows of this rank as a shard, or null where there are none. */
+    Shard historyShard() {
+        return historyShard;
+    }
+
     HaloDirection forward() {
-        return forward;
+        return plan.forward();
     }
 
     HaloDirection backward() {
-        return backward;
+        return plan.backward();
     }
 
     long digest() {
-        return digest;
+        return plan.digest();
     }
 
     /** Every rank's sums of the reduction tree. */
-    synchronized List<List<NodeKey>> nodes() {
-        if (nodes == null) {
-            List<List<NodeKey>> all = new ArrayList<>();
-            for (int rank = 0; rank < partition.ranks(); rank++) {
-                all.add(ShardTables.nodesOf(partition.cuSeqlens().tokens(), partition.spans(rank)));
-            }
-            nodes = List.copyOf(all);
-        }
-        return nodes;
+    List<List<NodeKey>> nodes() {
+        return plan.nodes();
     }
 
     void checkOpen() {
@@ -143,6 +161,9 @@ public final class KcpContext implements AutoCloseable {
         if (!closed) {
             closed = true;
             shard.close();
+            if (historyShard != null) {
+                historyShard.close();
+            }
         }
     }
 }

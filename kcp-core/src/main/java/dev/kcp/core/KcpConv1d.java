@@ -3,12 +3,10 @@ package dev.kcp.core;
 import dev.kcp.comm.Call;
 import dev.kcp.comm.PendingExchange;
 import dev.kcp.conv.ConvChecks;
-import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvEngine.Part;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
-import dev.kcp.conv.Shard;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
@@ -24,14 +22,24 @@ import java.util.function.Supplier;
 public final class KcpConv1d {
     private final String label;
     private final ConvOptions options;
+    private final boolean overlap;
     private ExchangeCounts counts = ExchangeCounts.NONE;
 
     /**
      * @param label the layer's name, equal on all ranks; errors name it
      */
     public KcpConv1d(String label, ConvOptions options) {
+        this(label, options, true);
+    }
+
+    /**
+     * @param overlap whether the main programs run beside the exchange; without, they wait for it, for comparison. The
+     *     bits are the same
+     */
+    public KcpConv1d(String label, ConvOptions options, boolean overlap) {
         this.label = Objects.requireNonNull(label, "label");
         this.options = Objects.requireNonNull(options, "options");
+        this.overlap = overlap;
     }
 
     public String label() {
@@ -44,60 +52,112 @@ public final class KcpConv1d {
     }
 
     /**
-     * Writes y of this rank's tokens.
+     * Writes y of this rank's tokens; {@link #forward(KcpContext, List, RecomputeHandle)} of one tensor.
      *
      * @param x BF16 {@code [S, C]}; borrowed until the saved set is closed, as are weight and bias
      * @param weight FP32 or BF16 {@code [C, 4]}
      * @param bias FP32 or BF16 {@code [C]}, or null
      * @param y BF16 {@code [S, C]}
+     */
+    public Saved forward(KcpContext context, Tensor x, Tensor weight, Tensor bias, Tensor y, RecomputeHandle handle) {
+        return forward(context, List.of(ConvArguments.of(x, weight, bias, y)), handle);
+    }
+
+    /**
+     * Writes y of several tensors with one exchange; the bits are those of as many single calls.
+     *
+     * @param arguments one or more tensors, with the same numbers of channels on all ranks
      * @param handle where a recompute finds the history rows, or null
      * @return what backward needs, closed by the caller
      * @throws IllegalArgumentException if an argument has the wrong shape or type
      * @throws IllegalStateException if the handle was used or cleared in a way that its phase forbids
      */
-    public Saved forward(KcpContext context, Tensor x, Tensor weight, Tensor bias, Tensor y, RecomputeHandle handle) {
+    public Saved forward(KcpContext context, List<ConvArguments> arguments, RecomputeHandle handle) {
+        List<ConvArguments> all = List.copyOf(arguments);
         return failingTheGroup(context, () -> {
             context.checkOpen();
-            checkShard(context, x);
-            ConvChecks.parameters(x, weight, bias);
-            ConvChecks.rowsLike(x, "y", y);
-            HistoryPool bound = bound(context, x.columns(), handle);
-            if (bound != null) {
-                Operands in = new Operands(x, weight, bias, bound.rows());
-                context.engine().forward(context.shard(), in, options, Part.MAIN, y);
-                context.engine().forward(context.shard(), in, options, Part.SEAM, y);
-                return new Saved(context, x, weight, bias, bound.retain());
+            checkNotEmpty(all.size());
+            for (ConvArguments one : all) {
+                checkShard(context, one.x());
+                ConvChecks.parameters(one.x(), one.weight(), one.bias());
+                ConvChecks.rowsLike(one.x(), "y", one.y());
+                CallerHistory.check(context, one);
             }
-            HistoryPool pool = new HistoryPool(this, context, x.columns());
+            HistoryPool bound = bound(context, all, handle);
+            if (bound != null) {
+                List<Operands> operands = Saved.operands(all, bound);
+                main(context, all, operands);
+                seam(context, all, operands);
+                return new Saved(context, all, bound.retain());
+            }
+            HistoryPool pool = new HistoryPool(this, context, all);
             try {
-                exchangeForward(context, new Operands(x, weight, bias, pool.rows()), y, handle != null);
-            } catch (RuntimeException e) {
+                // The group is told before the pool is freed: until then a peer's rows may still be written to it.
+                failingTheGroup(context, () -> exchangeForward(context, all, pool, handle != null));
+            } catch (RuntimeException | Error e) {
                 pool.release();
                 throw e;
             }
             if (handle != null) {
                 handle.entries().put(RecomputeHandle.CONV, pool.retain());
             }
-            return new Saved(context, x, weight, bias, pool);
+            return new Saved(context, all, pool);
         });
     }
 
-    private void exchangeForward(KcpContext context, Operands in, Tensor y, boolean withHandle) {
+    private Void exchangeForward(KcpContext context, List<ConvArguments> all, HistoryPool pool, boolean withHandle) {
         Phase phase = Phase.current();
-        PendingExchange exchange = context.forward()
-                .start(
-                        context.communicator(),
-                        call(context, Call.Kind.HALO_FORWARD, in, phase + (withHandle ? " with handle" : "")),
-                        in.x(),
-                        in.history());
+        List<Operands> operands = Saved.operands(all, pool);
+        List<HaloDirection.Source> sources = all.stream()
+                .map(one -> new HaloDirection.Source(one.x(), one.initialHistory()))
+                .toList();
+        Call call = call(context, Call.Kind.HALO_FORWARD, operands, phase + (withHandle ? " with handle" : ""));
+        PendingExchange exchange = start(context, context.forward(), call, sources, pool.rows());
         counts = counts.plusForward(phase);
-        context.engine().forward(context.shard(), in, options, Part.MAIN, y);
+        main(context, all, operands);
         exchange.await();
-        context.engine().forward(context.shard(), in, options, Part.SEAM, y);
+        seam(context, all, operands);
+        return null;
+    }
+
+    private PendingExchange start(
+            KcpContext context,
+            HaloDirection direction,
+            Call call,
+            List<HaloDirection.Source> sources,
+            List<Tensor> pools) {
+        context.awaitAgreement();
+        PendingExchange exchange = direction.start(context.communicator(), call, sources, pools);
+        if (!overlap) {
+            exchange.await();
+        }
+        return exchange;
+    }
+
+    private void main(KcpContext context, List<ConvArguments> all, List<Operands> operands) {
+        for (int i = 0; i < all.size(); i++) {
+            context.engine()
+                    .forward(
+                            context.shard(),
+                            operands.get(i),
+                            options,
+                            Part.MAIN,
+                            all.get(i).y());
+        }
+    }
+
+    private void seam(KcpContext context, List<ConvArguments> all, List<Operands> operands) {
+        for (int i = 0; i < all.size(); i++) {
+            ConvArguments one = all.get(i);
+            context.engine().forward(context.shard(), operands.get(i), options, Part.SEAM, one.y());
+            if (one.finalHistory() != null) {
+                CallerHistory.writeFinal(context, one, operands.get(i).history());
+            }
+        }
     }
 
     /** The stored pool where this call must bind it, null where it must exchange. */
-    private HistoryPool bound(KcpContext context, long channels, RecomputeHandle handle) {
+    private HistoryPool bound(KcpContext context, List<ConvArguments> arguments, RecomputeHandle handle) {
         if (handle == null) {
             return null;
         }
@@ -120,7 +180,7 @@ public final class KcpConv1d {
             throw new IllegalStateException(
                     "the handle is filled already; make one per convolution call and micro-step: " + where);
         }
-        String mismatch = pool.mismatch(this, context, channels);
+        String mismatch = pool.mismatch(this, context, arguments);
         if (mismatch != null) {
             throw new IllegalStateException("the handle's entry belongs to another call: " + where + " " + mismatch);
         }
@@ -128,52 +188,47 @@ public final class KcpConv1d {
     }
 
     /**
-     * Writes dx of this rank's tokens and makes this rank's sums for dweight and dbias. The exchange is made whatever is
-     * asked for.
+     * Writes dx of this rank's tokens; {@link #backward(Saved, List)} of one tensor.
      *
      * @param dy BF16 {@code [S, C]}, or null for zeros
      * @param dx BF16 {@code [S, C]}, or null where nobody asks for it
      * @return the sums, closed by the caller after {@link #reduceGradients}
      */
     public PartialGradients backward(Saved saved, Tensor dy, Tensor dx) {
+        return backward(saved, List.of(new ConvGradients(dy, dx, null))).getFirst();
+    }
+
+    /**
+     * Writes dx of this rank's tokens and makes this rank's sums for dweight and dbias, with one exchange for all tensors,
+     * which is made whatever is asked for.
+     *
+     * @param gradients one for each tensor of the forward, in its order
+     * @return the sums of each tensor, closed by the caller after {@link #reduceGradients}
+     */
+    public List<PartialGradients> backward(Saved saved, List<ConvGradients> gradients) {
         KcpContext context = saved.context();
         return failingTheGroup(context, () -> {
             context.checkOpen();
-            Operands in = saved.operands();
-            if (dy != null) {
-                ConvChecks.rowsLike(in.x(), "dy", dy);
+            List<Operands> operands = saved.operands();
+            if (gradients.size() != operands.size()) {
+                throw new IllegalArgumentException("one gradient for each tensor of the forward: gradients="
+                        + gradients.size() + " tensors=" + operands.size() + " call=" + label);
             }
-            if (dx != null) {
-                ConvChecks.rowsLike(in.x(), "dx", dx);
-            }
-            Shard shard = context.shard();
-            ConvEngine engine = context.engine();
-            Tensor sums = engine.allocate(options.policy().sumType(), shard.nodeCount(), in.sumPlanes(), in.channels());
-            try (Tensor head = engine.allocate(DType.F32, shard.headRows(), in.channels());
-                    Tensor tail = engine.allocate(DType.F32, shard.tailRows(), in.channels());
-                    Tensor received =
-                            engine.allocate(DType.F32, context.backward().poolRows(), in.channels())) {
-                if (dy != null) {
-                    engine.head(shard, in, options, dy, head);
-                }
-                PendingExchange exchange = context.backward()
-                        .start(
-                                context.communicator(),
-                                call(context, Call.Kind.HALO_BACKWARD, in, "BACKWARD"),
-                                head,
-                                received);
-                counts = counts.plusBackward();
-                engine.main(shard, in, options, dy, dx, tail, sums);
-                exchange.await();
-                if (dx != null) {
-                    engine.owed(shard, in, tail, received, dx);
-                }
-                return new PartialGradients(context, in.bias() != null, sums);
-            } catch (RuntimeException e) {
-                sums.close();
-                throw e;
+            try (BackwardPass pass = new BackwardPass(context, options, operands, gradients)) {
+                // As in forward: the group is told of a failure before the pass frees its memory.
+                return failingTheGroup(context, () -> exchangeBackward(context, operands, pass));
             }
         });
+    }
+
+    private List<PartialGradients> exchangeBackward(KcpContext context, List<Operands> operands, BackwardPass pass) {
+        pass.head();
+        Call call = call(context, Call.Kind.HALO_BACKWARD, operands, "BACKWARD");
+        PendingExchange exchange = start(context, context.backward(), call, pass.sources(), pass.received());
+        counts = counts.plusBackward();
+        pass.main();
+        exchange.await();
+        return pass.owed();
     }
 
     /**
@@ -193,22 +248,41 @@ public final class KcpConv1d {
         if (microSteps.isEmpty()) {
             throw new IllegalArgumentException("no sums to reduce: microSteps=0 call=" + label);
         }
-        for (DType dtype : List.of(dweightType, dbiasType)) {
-            if (dtype != DType.F32 && dtype != DType.BF16) {
-                throw new IllegalArgumentException("gradients are FP32 or BF16: dtype=" + dtype);
+        PartialGradients first = microSteps.getFirst();
+        return failingTheGroup(first.context(), () -> {
+            for (DType dtype : List.of(dweightType, dbiasType)) {
+                if (dtype != DType.F32 && dtype != DType.BF16) {
+                    throw new IllegalArgumentException("gradients are FP32 or BF16: dtype=" + dtype);
+                }
             }
-        }
-        KcpContext context = microSteps.getFirst().context();
-        return failingTheGroup(context, () -> GroupSums.reduce(label, microSteps, dweightType, dbiasType));
+            for (PartialGradients step : microSteps) {
+                if (step.tensor() != first.tensor()
+                        || step.withBias() != first.withBias()
+                        || step.sums().columns() != first.sums().columns()) {
+                    throw new IllegalArgumentException("micro-steps are of one tensor of one call: call=" + label
+                            + " tensors=" + first.tensor() + "," + step.tensor() + " channels="
+                            + first.sums().columns() + "," + step.sums().columns());
+                }
+            }
+            String name = first.tensor() == 0 ? label : label + "[" + first.tensor() + "]";
+            return GroupSums.reduce(name, microSteps, dweightType, dbiasType);
+        });
     }
 
-    private Call call(KcpContext context, Call.Kind kind, Operands in, String what) {
+    private Call call(KcpContext context, Call.Kind kind, List<Operands> operands, String what) {
+        List<Long> channels = operands.stream().map(Operands::channels).toList();
         return new Call(
                 kind,
-                label + " " + what,
-                in.channels(),
+                label + " " + what + (channels.size() == 1 ? "" : " tensors=" + channels),
+                channels.stream().mapToLong(Long::longValue).sum(),
                 kind == Call.Kind.HALO_FORWARD ? DType.BF16 : DType.F32,
                 context.digest());
+    }
+
+    private void checkNotEmpty(int tensors) {
+        if (tensors == 0) {
+            throw new IllegalArgumentException("a call needs a tensor: tensors=0 call=" + label);
+        }
     }
 
     private void checkShard(KcpContext context, Tensor x) {
@@ -223,7 +297,7 @@ public final class KcpConv1d {
     private <T> T failingTheGroup(KcpContext context, Supplier<T> body) {
         try {
             return body.get();
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
             context.communicator().abort(label + ": " + e.getMessage());
             throw e;
         }

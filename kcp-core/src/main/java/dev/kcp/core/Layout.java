@@ -39,47 +39,18 @@ public enum Layout {
         throw new IllegalArgumentException("no such layout, choose one of " + labels + ": layout=" + label);
     }
 
-    List<List<Fragment>> cut(CuSeqlens cuSeqlens, int ranks, int align) {
-        List<List<Fragment>> fragments = new ArrayList<>();
-        for (int rank = 0; rank < ranks; rank++) {
-            fragments.add(new ArrayList<>());
+    FragmentTable cut(CuSeqlens cuSeqlens, int ranks, int align) {
+        if (this == ZIGZAG_PER_DOCUMENT) {
+            return DocumentCuts.even(cuSeqlens, ranks, align);
         }
-        switch (this) {
-            case CONTIGUOUS -> {
-                for (int rank = 0; rank < ranks; rank++) {
-                    addPart(
-                            cuSeqlens,
-                            packedCut(cuSeqlens, rank, ranks, align),
-                            packedCut(cuSeqlens, rank + 1, ranks, align),
-                            fragments.get(rank));
-                }
-            }
-            case ZIGZAG -> {
-                for (int rank = 0; rank < ranks; rank++) {
-                    for (int part : new int[] {rank, 2 * ranks - 1 - rank}) {
-                        addPart(
-                                cuSeqlens,
-                                packedCut(cuSeqlens, part, 2 * ranks, align),
-                                packedCut(cuSeqlens, part + 1, 2 * ranks, align),
-                                fragments.get(rank));
-                    }
-                }
-            }
-            case ZIGZAG_PER_DOCUMENT -> {
-                for (int d = 0; d < cuSeqlens.documents(); d++) {
-                    for (int rank = 0; rank < ranks; rank++) {
-                        for (int part : new int[] {rank, 2 * ranks - 1 - rank}) {
-                            int begin = documentCut(cuSeqlens, d, part, 2 * ranks, align);
-                            int end = documentCut(cuSeqlens, d, part + 1, 2 * ranks, align);
-                            if (begin < end) {
-                                fragments.get(rank).add(new Fragment(d, begin - cuSeqlens.begin(d), end - begin));
-                            }
-                        }
-                    }
-                }
-            }
+        FragmentTable.Builder fragments = new FragmentTable.Builder(ranks);
+        int parts = this == CONTIGUOUS ? ranks : 2 * ranks;
+        for (int part = 0; part < parts; part++) {
+            int begin = packedCut(cuSeqlens, part, parts, align);
+            int end = packedCut(cuSeqlens, part + 1, parts, align);
+            addPart(cuSeqlens, begin, end, part < ranks ? part : parts - 1 - part, fragments);
         }
-        return fragments;
+        return fragments.build();
     }
 
     /** Begin of a part of the packed batch; the begin of part {@code parts} is E. */
@@ -91,26 +62,7 @@ public enum Layout {
         return cut - cut % align;
     }
 
-    /**
-     * Begin of a document's part, as a packed token: aligned down, but never out of the multiples that the document
-     * holds. A document that holds none is part 0 whole.
-     */
-    private static int documentCut(CuSeqlens cuSeqlens, int document, int part, int parts, int align) {
-        int begin = cuSeqlens.begin(document);
-        int end = cuSeqlens.end(document);
-        long firstMultiple = ((long) begin + align - 1) / align * align;
-        long lastMultiple = (long) end / align * align;
-        if (part == 0) {
-            return begin;
-        }
-        if (part == parts || firstMultiple > lastMultiple) {
-            return end;
-        }
-        long cut = begin + (long) part * (end - begin) / parts;
-        return (int) Math.clamp(cut - cut % align, firstMultiple, lastMultiple);
-    }
-
-    private static void addPart(CuSeqlens cuSeqlens, int begin, int end, List<Fragment> to) {
+    private static void addPart(CuSeqlens cuSeqlens, int begin, int end, int rank, FragmentTable.Builder to) {
         if (begin == end) {
             return;
         }
@@ -118,7 +70,7 @@ public enum Layout {
             int from = Math.max(begin, cuSeqlens.begin(d));
             int until = Math.min(end, cuSeqlens.end(d));
             if (from < until) {
-                to.add(new Fragment(d, from - cuSeqlens.begin(d), until - from));
+                to.add(rank, d, from - cuSeqlens.begin(d), until - from);
             }
         }
     }

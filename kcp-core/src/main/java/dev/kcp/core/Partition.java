@@ -3,17 +3,16 @@ package dev.kcp.core;
 import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.ShardTables;
 import java.nio.ByteBuffer;
+import java.nio.IntBuffer;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
 
 /**
  * Which rank owns which tokens of a packed batch, and in which order a rank holds them. Every token is owned exactly once;
- * a partition that says otherwise cannot be made. Host metadata only, equal on all ranks.
+ * a partition that says otherwise cannot be made. Host metadata only, equal on all ranks; two that say the same are equal.
  */
 public final class Partition {
     /**
@@ -25,25 +24,23 @@ public final class Partition {
      */
     record Place(int rank, int fragment, int offset, int row) {}
 
-    /** A fragment with its place, as the packed batch is walked from left to right. */
-    record Piece(int packedBegin, int packedEnd, int document, int rank, int fragment, int row) {}
-
     private final CuSeqlens cuSeqlens;
-    private final List<List<Fragment>> fragments;
-    private final List<Piece> pieces;
-    private final int[] pieceBegin;
+    private final FragmentTable table;
+    private final Pieces pieces;
     private final int[] tokens;
+    private volatile Long digest;
 
-    private Partition(CuSeqlens cuSeqlens, List<List<Fragment>> fragments) {
+    Partition(CuSeqlens cuSeqlens, FragmentTable table) {
         this.cuSeqlens = Objects.requireNonNull(cuSeqlens, "cuSeqlens");
-        if (fragments.isEmpty()) {
+        this.table = table;
+        if (table.ranks() == 0) {
             throw new IllegalArgumentException("a partition needs a rank: ranks=0");
         }
-        this.fragments = fragments.stream().map(List::copyOf).toList();
-        this.tokens = new int[fragments.size()];
-        this.pieces = pieces();
-        this.pieceBegin = pieces.stream().mapToInt(Piece::packedBegin).toArray();
-        checkCover();
+        pieces = Pieces.of(cuSeqlens, table);
+        tokens = new int[table.ranks()];
+        for (int i = 0; i < pieces.count(); i++) {
+            tokens[pieces.rank[i]] += pieces.end[i] - pieces.begin[i];
+        }
     }
 
     /**
@@ -60,61 +57,28 @@ public final class Partition {
     }
 
     /**
+     * As {@link Layout#ZIGZAG_PER_DOCUMENT}, with documents cut where the caller says.
+     *
+     * @param cutPoints for each document its 2R-1 cuts, as token offsets in the document that never fall; null for a
+     *     document that is cut evenly
+     * @throws IllegalArgumentException naming a document whose cuts fall, lie outside, or are too many or few
+     */
+    public static Partition zigzagPerDocument(CuSeqlens cuSeqlens, int ranks, List<int[]> cutPoints) {
+        if (ranks < 1 || cutPoints.size() != cuSeqlens.documents()) {
+            throw new IllegalArgumentException("cut points are for each document, ranks start at 1: cutPoints="
+                    + cutPoints.size() + " documents=" + cuSeqlens.documents() + " ranks=" + ranks);
+        }
+        return new Partition(cuSeqlens, DocumentCuts.at(cuSeqlens, ranks, cutPoints));
+    }
+
+    /**
      * An explicit partition.
      *
      * @param fragments for every rank its fragments, in the order in which it holds them
      * @throws IllegalArgumentException naming a fragment outside its document, or a token owned twice or by nobody
      */
     public static Partition ofFragments(CuSeqlens cuSeqlens, List<List<Fragment>> fragments) {
-        return new Partition(cuSeqlens, fragments);
-    }
-
-    private List<Piece> pieces() {
-        List<Piece> all = new ArrayList<>();
-        for (int rank = 0; rank < fragments.size(); rank++) {
-            int row = 0;
-            for (int f = 0; f < fragments.get(rank).size(); f++) {
-                Fragment fragment = fragments.get(rank).get(f);
-                if (fragment.document() >= cuSeqlens.documents()
-                        || fragment.offset() + fragment.length() > cuSeqlens.length(fragment.document())) {
-                    throw new IllegalArgumentException("fragment outside its document: rank=" + rank + " " + fragment
-                            + (fragment.document() < cuSeqlens.documents()
-                                    ? " documentLength=" + cuSeqlens.length(fragment.document())
-                                    : " documents=" + cuSeqlens.documents()));
-                }
-                if (fragment.length() > 0) {
-                    int begin = packedBegin(fragment);
-                    all.add(new Piece(begin, begin + fragment.length(), fragment.document(), rank, f, row));
-                    if (row > Integer.MAX_VALUE - fragment.length()) {
-                        throw new IllegalArgumentException("fragments overlap: rank=" + rank + " " + fragment);
-                    }
-                    row += fragment.length();
-                }
-            }
-            tokens[rank] = row;
-        }
-        all.sort(Comparator.comparingInt(Piece::packedBegin));
-        return all;
-    }
-
-    private void checkCover() {
-        int end = 0;
-        for (Piece piece : pieces) {
-            if (piece.packedBegin() != end) {
-                throw notOnce(piece.packedBegin() < end, Math.min(end, piece.packedBegin()), piece.rank());
-            }
-            end = piece.packedEnd();
-        }
-        if (end != cuSeqlens.tokens()) {
-            throw notOnce(false, end, -1);
-        }
-    }
-
-    private IllegalArgumentException notOnce(boolean twice, int token, int rank) {
-        int document = cuSeqlens.documentOf(token);
-        return new IllegalArgumentException((twice ? "a token is owned twice" : "a token is owned by no rank")
-                + ": document=" + document + " offset=" + (token - cuSeqlens.begin(document))
-                + (twice ? " secondOwner=" + rank : ""));
+        return new Partition(cuSeqlens, FragmentTable.of(fragments));
     }
 
     public CuSeqlens cuSeqlens() {
@@ -122,12 +86,12 @@ public final class Partition {
     }
 
     public int ranks() {
-        return fragments.size();
+        return table.ranks();
     }
 
     /** A rank's fragments in the order in which it holds them. */
     public List<Fragment> fragments(int rank) {
-        return fragments.get(rank);
+        return table.fragments(rank);
     }
 
     /** A rank's tokens: its local rows. */
@@ -145,52 +109,57 @@ public final class Partition {
      * tree-exact partition of the batch, on any number of ranks.
      */
     public boolean isTreeExact() {
-        for (int i = 1; i < pieces.size(); i++) {
-            Piece piece = pieces.get(i);
-            if (piece.packedBegin() % NodeStack.LEAF_TOKENS != 0
-                    && piece.rank() != pieces.get(i - 1).rank()) {
+        for (int i = 1; i < pieces.count(); i++) {
+            if (pieces.begin[i] % NodeStack.LEAF_TOKENS != 0 && pieces.rank[i] != pieces.rank[i - 1]) {
                 return false;
             }
         }
         return true;
     }
 
-    /** All fragments with tokens, in packed order. */
-    List<Piece> inPackedOrder() {
+    Pieces pieces() {
         return pieces;
     }
 
     Place placeOf(int token) {
-        int at = Arrays.binarySearch(pieceBegin, token);
-        Piece piece = pieces.get(at >= 0 ? at : -at - 2);
-        int offset = token - piece.packedBegin();
-        return new Place(piece.rank(), piece.fragment(), offset, piece.row() + offset);
+        int piece = pieces.holding(token);
+        int offset = token - pieces.begin[piece];
+        return new Place(pieces.rank[piece], pieces.fragment[piece], offset, pieces.row[piece] + offset);
     }
 
-    List<ShardTables.Span> spans(int rank) {
-        return fragments.get(rank).stream()
-                .map(fragment -> new ShardTables.Span(
-                        packedBegin(fragment),
-                        fragment.length(),
-                        cuSeqlens.begin(fragment.document()),
-                        cuSeqlens.end(fragment.document())))
-                .toList();
+    /** A rank's fragments as its programs see them: a caller's history rows are tokens before a document's first. */
+    List<ShardTables.Span> spans(int rank, HistoryCounts history) {
+        List<ShardTables.Span> spans = new ArrayList<>(table.begin(rank + 1) - table.begin(rank));
+        for (int line = table.begin(rank); line < table.begin(rank + 1); line++) {
+            int document = table.document(line);
+            int begin = cuSeqlens.begin(document);
+            spans.add(new ShardTables.Span(
+                    begin + table.offset(line),
+                    table.length(line),
+                    begin - history.rows(document),
+                    cuSeqlens.end(document)));
+        }
+        return spans;
     }
 
     /** A digest of all that a partition says; equal partitions have equal digests on every machine. */
     public long digest() {
-        int count = 2
-                + cuSeqlens.documents()
-                + fragments.stream().mapToInt(list -> 1 + 3 * list.size()).sum();
-        ByteBuffer bytes = ByteBuffer.allocate(Math.multiplyExact(count, Integer.BYTES));
-        bytes.putInt(cuSeqlens.documents());
-        for (int offset : cuSeqlens.offsets()) {
-            bytes.putInt(offset);
+        if (digest == null) {
+            digest = computeDigest();
         }
-        for (List<Fragment> list : fragments) {
-            bytes.putInt(list.size());
-            for (Fragment fragment : list) {
-                bytes.putInt(fragment.document()).putInt(fragment.offset()).putInt(fragment.length());
+        return digest;
+    }
+
+    private long computeDigest() {
+        int lines = table.begin(ranks());
+        ByteBuffer bytes =
+                ByteBuffer.allocate(Math.multiplyExact(2 + cuSeqlens.documents() + ranks() + 3 * lines, Integer.BYTES));
+        IntBuffer ints = bytes.asIntBuffer();
+        ints.put(cuSeqlens.documents()).put(cuSeqlens.offsets());
+        for (int rank = 0; rank < ranks(); rank++) {
+            ints.put(table.begin(rank + 1) - table.begin(rank));
+            for (int line = table.begin(rank); line < table.begin(rank + 1); line++) {
+                ints.put(table.document(line)).put(table.offset(line)).put(table.length(line));
             }
         }
         try {
@@ -199,5 +168,23 @@ public final class Partition {
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException("every Java platform has SHA-256", e);
         }
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Partition that && cuSeqlens.equals(that.cuSeqlens) && table.equals(that.table);
+    }
+
+    @Override
+    public int hashCode() {
+        return 31 * cuSeqlens.hashCode() + table.hashCode();
+    }
+
+    /** Ranks, sizes and digest; see {@link PartitionJson} for all of it. */
+    @Override
+    public String toString() {
+        return "Partition[ranks=" + ranks() + " documents=" + cuSeqlens.documents() + " tokens=" + cuSeqlens.tokens()
+                + " fragments=" + table.begin(ranks()) + " treeExact=" + isTreeExact() + " digest="
+                + Long.toHexString(digest()) + "]";
     }
 }

@@ -1,7 +1,8 @@
 package dev.kcp.core;
 
-import dev.kcp.conv.ConvEngine;
-import dev.kcp.tensor.Tensor;
+import dev.kcp.conv.ConvEngine.Operands;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
  * What one {@link KcpConv1d#forward} saved for its backward: x, weight and bias, borrowed, and the history rows, counted.
@@ -9,17 +10,13 @@ import dev.kcp.tensor.Tensor;
  */
 public final class Saved implements AutoCloseable {
     private final KcpContext context;
-    private final Tensor x;
-    private final Tensor weight;
-    private final Tensor bias;
+    private final List<ConvArguments> arguments;
     private final HistoryPool pool;
     private boolean closed;
 
-    Saved(KcpContext context, Tensor x, Tensor weight, Tensor bias, HistoryPool pool) {
+    Saved(KcpContext context, List<ConvArguments> arguments, HistoryPool pool) {
         this.context = context;
-        this.x = x;
-        this.weight = weight;
-        this.bias = bias;
+        this.arguments = arguments;
         this.pool = pool;
     }
 
@@ -27,12 +24,22 @@ public final class Saved implements AutoCloseable {
         return context;
     }
 
-    ConvEngine.Operands operands() {
+    List<Operands> operands() {
         if (closed) {
             throw new IllegalStateException(
                     "the saved set was closed: rank=" + context.communicator().rank());
         }
-        return new ConvEngine.Operands(x, weight, bias, pool.rows());
+        return operands(arguments, pool);
+    }
+
+    static List<Operands> operands(List<ConvArguments> arguments, HistoryPool pool) {
+        List<Operands> operands = new ArrayList<>();
+        for (int i = 0; i < arguments.size(); i++) {
+            ConvArguments one = arguments.get(i);
+            operands.add(
+                    new Operands(one.x(), one.weight(), one.bias(), pool.rows().get(i)));
+        }
+        return operands;
     }
 
     @Override

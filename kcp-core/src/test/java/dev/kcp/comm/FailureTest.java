@@ -6,11 +6,15 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.tensor.DType;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -367,17 +371,26 @@ class FailureTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"local", "tcp"})
-    void aHundredGroupsLeaveNoThreadBehind(String transport) throws Exception {
-        int after5 = 0;
+    void aHundredGroupsLeaveNoThreadOrFileBehind(String transport) throws Exception {
+        int threads = 0;
+        long files = 0;
         for (int i = 0; i < 100; i++) {
             Ranks.run(transport, 2, c -> {
                 c.barrier("b");
                 return null;
             });
             if (i == 5) {
-                after5 = Thread.getAllStackTraces().size();
+                threads = Thread.getAllStackTraces().size();
+                files = openFiles();
             }
         }
-        assertThat(Thread.getAllStackTraces().size()).isLessThanOrEqualTo(after5 + 4);
+        assertThat(Thread.getAllStackTraces().size()).isLessThanOrEqualTo(threads + 4);
+        assertThat(openFiles()).isLessThanOrEqualTo(files + 8);
+    }
+
+    private static long openFiles() throws IOException {
+        try (Stream<Path> files = Files.list(Path.of("/proc/self/fd"))) {
+            return files.count();
+        }
     }
 }

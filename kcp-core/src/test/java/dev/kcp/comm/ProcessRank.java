@@ -8,28 +8,27 @@ import java.util.List;
 
 /** A rank that is a process of its own: passes rows round a ring, for a number of steps or until something fails. */
 final class ProcessRank {
-    private static final long ROW_BYTES = 3 * 256 * 2;
-
     private ProcessRank() {}
 
     public static void main(String[] args) {
         RankInfo me = RankInfo.fromEnvironment(System.getenv()).orElseThrow();
         int steps = Integer.parseInt(args[0]);
+        long rowBytes = Long.parseLong(args[2]);
         Duration deadline = Duration.ofMillis(Integer.parseInt(args[1]));
-        try (Communicator c = TcpCommunicator.join(me, deadline);
+        try (Communicator c = TcpCommunicator.join(me, "world", Duration.ofSeconds(60), deadline);
                 Arena arena = Arena.ofShared()) {
             System.out.println("joined");
-            MemorySegment mine = Ranks.pattern(arena, ROW_BYTES, c.rank());
-            MemorySegment theirs = arena.allocate(ROW_BYTES);
+            MemorySegment mine = Ranks.pattern(arena, rowBytes, c.rank());
+            MemorySegment theirs = arena.allocate(rowBytes);
             int next = (c.rank() + 1) % c.size();
             int previous = (c.rank() + c.size() - 1) % c.size();
             for (int step = 0; step < steps; step++) {
                 c.exchange(
                                 Call.of(Call.Kind.EXCHANGE, "step " + step),
-                                List.of(new Segment(next, mine.address(), ROW_BYTES)),
-                                List.of(new Segment(previous, theirs.address(), ROW_BYTES)))
+                                List.of(new Segment(next, mine.address(), rowBytes)),
+                                List.of(new Segment(previous, theirs.address(), rowBytes)))
                         .await();
-                Ranks.assertPattern(theirs, ROW_BYTES, previous);
+                Ranks.assertPattern(theirs, rowBytes, previous);
             }
             System.out.println("done");
         } catch (KcpException e) {

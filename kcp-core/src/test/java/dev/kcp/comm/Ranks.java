@@ -37,7 +37,8 @@ final class Ranks {
     static List<Communicator> join(StoreServer store, int ranks, String name, Duration deadline) throws Exception {
         Communicator[] joined = new Communicator[ranks];
         List<Object> outcomes = onThreads(ranks, rank -> {
-            joined[rank] = TcpCommunicator.join(rankInfo(rank, ranks, store.port(), "job", "secret"), name, deadline);
+            joined[rank] = TcpCommunicator.join(
+                    rankInfo(rank, ranks, store.port(), "job", "secret"), name, DEADLINE, deadline);
             return null;
         });
         assertThat(outcomes).containsOnlyNulls();

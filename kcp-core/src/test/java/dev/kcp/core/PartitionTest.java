@@ -129,4 +129,56 @@ class PartitionTest {
                         .digest())
                 .isNotEqualTo(digest);
     }
+
+    @Test
+    void documentsAreCutWhereTheCallerSays() {
+        CuSeqlens cuSeqlens = CuSeqlens.ofLengths(8, 5);
+        Partition partition =
+                Partition.zigzagPerDocument(cuSeqlens, 2, java.util.Arrays.asList(new int[] {1, 1, 6}, null));
+        assertThat(partition.fragments(0))
+                .containsExactly(fragment(0, 0, 1), fragment(0, 6, 2), fragment(1, 0, 1), fragment(1, 3, 2));
+        assertThat(partition.fragments(1)).containsExactly(fragment(0, 1, 5), fragment(1, 1, 1), fragment(1, 2, 1));
+        for (int[] wrong : new int[][] {{1, 2}, {3, 2, 4}, {0, 0, 9}, {-1, 0, 0}}) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> Partition.zigzagPerDocument(cuSeqlens, 2, java.util.Arrays.asList(wrong, null)))
+                    .withMessageContaining("document=0");
+        }
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Partition.zigzagPerDocument(cuSeqlens, 2, List.of()))
+                .withMessageContaining("cutPoints=0 documents=2");
+    }
+
+    @Test
+    void partitionsThatSayTheSameAreEqual() {
+        CuSeqlens cuSeqlens = CuSeqlens.ofLengths(8, 5);
+        Partition rule = Partition.of(Layout.CONTIGUOUS, cuSeqlens, 2, 1);
+        Partition listed = Partition.ofFragments(CuSeqlens.of(0, 8, 13), List.of(rule.fragments(0), rule.fragments(1)));
+        assertThat(listed).isEqualTo(rule).hasSameHashCodeAs(rule);
+        assertThat(listed.digest()).isEqualTo(rule.digest());
+        assertThat(Partition.of(Layout.ZIGZAG, cuSeqlens, 2, 1)).isNotEqualTo(rule);
+        assertThat(rule.toString())
+                .contains("ranks=2 documents=2 tokens=13 fragments=3 treeExact=false")
+                .hasSizeLessThan(150);
+    }
+
+    @Test
+    void jsonBringsBackWhatWasWritten() {
+        Random random = new Random(12);
+        for (int trial = 0; trial < 50; trial++) {
+            CuSeqlens cuSeqlens = CuSeqlens.ofLengths(Geometry.lengths(random));
+            Partition partition = Geometry.partition(random, cuSeqlens, 1 + random.nextInt(5));
+            assertThat(PartitionJson.read(PartitionJson.write(partition))).isEqualTo(partition);
+        }
+        for (String wrong : List.of(
+                "",
+                "[]",
+                "{\"cu_seqlens\": [0, 2]}",
+                "{\"cu_seqlens\": [0, 2], \"fragments\": [[[0, 0, 1]]]}",
+                "{\"cu_seqlens\": [0, 2], \"fragments\": [[[0, 0]]]}",
+                "{\"cu_seqlens\": [0, 2.5], \"fragments\": [[[0, 0, 2]]]}")) {
+            org.assertj.core.api.Assertions.assertThatThrownBy(() -> PartitionJson.read(wrong))
+                    .isInstanceOf(dev.kcp.KcpException.class)
+                    .hasMessageStartingWith("no partition: ");
+        }
+    }
 }

@@ -17,9 +17,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
@@ -65,6 +67,9 @@ final class ConvCommand implements Callable<Integer> {
         PARAM
     }
 
+    /** Up to here a run is over before vector code would have been compiled. */
+    private static final long SCALAR_ELEMENTS = 1 << 20;
+
     @Option(names = "--in", required = true, paramLabel = "FILE", description = "Safetensors file to read.")
     private Path in;
 
@@ -79,11 +84,8 @@ final class ConvCommand implements Callable<Integer> {
             description = "Drop what forward saved and recompute it inside backward, without a second exchange.")
     private boolean handle;
 
-    @Option(
-            names = "--world",
-            paramLabel = "N",
-            description = "Ranks (default: one per list of --fragments, or WORLD_SIZE where this is a rank, else 1).")
-    private Integer world;
+    @Mixin
+    private RankOptions rankOptions;
 
     @Option(
             names = "--layout",
@@ -95,7 +97,8 @@ final class ConvCommand implements Callable<Integer> {
     @Option(
             names = "--fragments",
             paramLabel = "FILE",
-            description = "JSON instead of a layout: for every rank its list of [document, offset, length].")
+            description = "JSON instead of a layout: for every rank its list of [document, offset, length]; without "
+                    + "--world, as many ranks as lists.")
     private Path fragments;
 
     @Option(
@@ -142,24 +145,23 @@ final class ConvCommand implements Callable<Integer> {
             description = "fp32, or param: dweight and dbias in their parameters' types (${DEFAULT-VALUE}).")
     private GradientType gradientType;
 
-    @Option(
-            names = "--deadline",
-            defaultValue = "60",
-            paramLabel = "SECONDS",
-            description = "Longest wait of one rank for another (${DEFAULT-VALUE}).")
-    private int deadlineSeconds;
-
     @Spec
     private CommandSpec spec;
 
+    private final Map<String, String> environment;
+
+    ConvCommand(Map<String, String> environment) {
+        this.environment = environment;
+    }
+
     @Override
     public Integer call() {
-        Optional<RankInfo> me = RankInfo.fromEnvironment(System.getenv());
+        Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = ranks(me);
-        if (align < 1 || deadlineSeconds < 1) {
-            throw new IllegalArgumentException(
-                    "--align and --deadline start at 1: align=" + align + " deadline=" + deadlineSeconds);
+        if (align < 1) {
+            throw new IllegalArgumentException("--align starts at 1: align=" + align);
         }
+        Duration deadline = rankOptions.deadline();
         Layout rule = Layout.parse(layout);
         refuseMissingDevices();
         Path folder = out.toAbsolutePath().getParent();
@@ -185,7 +187,7 @@ final class ConvCommand implements Callable<Integer> {
                     backward,
                     handle,
                     gradientType == GradientType.PARAM ? null : DType.F32);
-            String summary = me.isPresent() ? ofRank(job, me.get()) : ofThreads(job, ranks);
+            String summary = me.isPresent() ? ofRank(job, me.get(), deadline) : ofThreads(job, ranks, deadline);
             if (summary != null) {
                 System.out.println(summary);
             }
@@ -194,19 +196,9 @@ final class ConvCommand implements Callable<Integer> {
     }
 
     private int ranks(Optional<RankInfo> me) {
-        int ranks = world != null
-                ? world
-                : me.map(RankInfo::worldSize)
-                        .orElseGet(() -> fragments == null
-                                ? 1
-                                : ConvInput.readFragments(fragments).size());
-        if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
-            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
-        }
-        if (me.isPresent() && me.get().worldSize() != ranks) {
-            throw new IllegalArgumentException("--world contradicts the environment: world=" + ranks + " WORLD_SIZE="
-                    + me.get().worldSize());
-        }
+        int ranks = rankOptions.ranks(
+                me,
+                () -> fragments == null ? 1 : ConvInput.readFragments(fragments).size());
         if (me.isPresent() && transport == Transport.LOCAL) {
             throw new IllegalArgumentException("ranks of a launcher are processes; leave out --transport local: RANK="
                     + me.get().rank());
@@ -216,7 +208,7 @@ final class ConvCommand implements Callable<Integer> {
 
     private void refuseMissingDevices() {
         if (transport == Transport.NCCL) {
-            NcclLibrary.require(System.getenv());
+            NcclLibrary.require(environment);
         }
         if (device == DeviceChoice.CUDA || transport == Transport.NCCL) {
             throw new KcpException(
@@ -225,31 +217,35 @@ final class ConvCommand implements Callable<Integer> {
         }
     }
 
-    private Duration deadline() {
-        return Duration.ofSeconds(deadlineSeconds);
-    }
-
     private List<String> originalArguments() {
         return spec.root().commandLine().getParseResult().originalArgs();
     }
 
-    private String ofRank(ConvJob job, RankInfo me) {
-        try (Communicator communicator = TcpCommunicator.join(me, deadline());
-                CpuConvEngine engine = new CpuConvEngine(threads(me.localWorldSize()))) {
-            return job.run(communicator, engine);
+    private String ofRank(ConvJob job, RankInfo me, Duration deadline) {
+        Announcement.print(me, environment);
+        try (Communicator communicator = TcpCommunicator.join(me, deadline);
+                CpuConvEngine engine = engine(job, me.localWorldSize())) {
+            CallLog.watch(environment, communicator);
+            try {
+                return job.run(communicator, engine);
+            } catch (RuntimeException failure) {
+                communicator.abort(failure.toString());
+                throw failure;
+            }
         }
     }
 
-    private String ofThreads(ConvJob job, int ranks) {
-        return LocalRanks.run(ranks, deadline(), communicator -> {
-                    try (CpuConvEngine engine = new CpuConvEngine(threads(ranks))) {
+    private String ofThreads(ConvJob job, int ranks, Duration deadline) {
+        return LocalRanks.run(ranks, deadline, communicator -> {
+                    try (CpuConvEngine engine = engine(job, ranks)) {
                         return job.run(communicator, engine);
                     }
                 })
                 .getFirst();
     }
 
-    private static int threads(int ranksOnThisHost) {
-        return Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
+    private static CpuConvEngine engine(ConvJob job, int ranksOnThisHost) {
+        int threads = Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
+        return new CpuConvEngine(threads, job.elements() > SCALAR_ELEMENTS);
     }
 }

@@ -45,6 +45,11 @@ record ConvJob(
 
     private static final String LABEL = "conv";
 
+    /** Elements of x. */
+    long elements() {
+        return input.rows() * input.channels();
+    }
+
     /** Runs this rank's part; returns the JSON summary on rank 0 and null on the others. */
     String run(Communicator communicator, ConvEngine engine) {
         long start = System.nanoTime();

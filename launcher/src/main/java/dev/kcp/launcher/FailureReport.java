@@ -1,5 +1,6 @@
 package dev.kcp.launcher;
 
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -18,12 +19,26 @@ import java.util.Optional;
  * @param first the first rank that failed of itself, empty where the timeout ended the job
  * @param timeout the timeout that passed, if it did
  * @param ends how every rank ended, by rank
+ * @param traces what ranks left behind, by rank; empty for those that left nothing
  */
 record FailureReport(
-        String host, Instant startedAt, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
+        String host,
+        Instant startedAt,
+        Optional<RankEnd> first,
+        Optional<Duration> timeout,
+        List<RankEnd> ends,
+        Map<Integer, RankTrace> traces) {
+
+    /** So many hung ranks have their main thread shown on the console; the JSON has all. */
+    private static final int SHOWN_STACKS = 2;
 
     FailureReport {
         ends = List.copyOf(ends);
+        traces = Map.copyOf(traces);
+    }
+
+    RankTrace trace(int rank) {
+        return traces.getOrDefault(rank, RankTrace.NONE);
     }
 
     /**
@@ -62,6 +77,7 @@ record FailureReport(
                     .append(end.pid());
         }
         text.append('\n');
+        first.ifPresent(end -> appendTrace(text, "its", trace(end.rank())));
         Map<String, List<Integer>> others = new LinkedHashMap<>();
         for (RankEnd end : ends) {
             if (first.isEmpty() || end.rank() != first.get().rank()) {
@@ -74,7 +90,50 @@ record FailureReport(
                 .append(' ')
                 .append(ranks.size() == 1 ? how : how.replace("was ended", "were ended"))
                 .append('\n'));
+        if (first.isEmpty()) {
+            appendHungRanks(text);
+        }
         return text.toString();
+    }
+
+    private void appendHungRanks(StringBuilder text) {
+        List<Integer> hung = ends.stream()
+                .filter(end -> end.cause() != RankEnd.Cause.OWN)
+                .map(RankEnd::rank)
+                .toList();
+        for (int rank : hung.subList(0, Math.min(SHOWN_STACKS, hung.size()))) {
+            appendTrace(text, "rank " + rank + "'s", trace(rank));
+        }
+    }
+
+    private static void appendTrace(StringBuilder text, String whose, RankTrace trace) {
+        trace.message().ifPresent(message -> text.append("kcp:   ")
+                .append(whose)
+                .append(" last words: ")
+                .append(message)
+                .append('\n'));
+        trace.crashFile().ifPresent(file -> text.append("kcp:   ")
+                .append(whose)
+                .append(" crash log: ")
+                .append(file)
+                .append('\n'));
+        if (!trace.lastCalls().isEmpty()) {
+            text.append("kcp:   ")
+                    .append(whose)
+                    .append(" last call: ")
+                    .append(trace.lastCalls().getLast())
+                    .append('\n');
+        }
+        for (Path log : trace.logs()) {
+            text.append("kcp:   ").append(whose).append(" log: ").append(log).append('\n');
+        }
+        for (String line : ThreadDumps.mainThread(trace.threadDump())) {
+            text.append("kcp:   ")
+                    .append(whose)
+                    .append(" threads: ")
+                    .append(line)
+                    .append('\n');
+        }
     }
 
     /** {@code 0, 2-5, 9} for rising ranks. */

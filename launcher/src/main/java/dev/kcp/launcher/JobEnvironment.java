@@ -5,6 +5,7 @@ import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.security.SecureRandom;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -30,7 +31,19 @@ record JobEnvironment(int worldSize, String masterHost, int masterPort, String j
             "MASTER_PORT",
             "KCP_STORE",
             "KCP_JOB_ID",
-            "KCP_SECRET");
+            "KCP_SECRET",
+            "KCP_RESTART",
+            "KCP_CALLS_DIR");
+
+    /** The user's choice among launchers, which this launcher settles, and options of this launcher. */
+    private static final String CHOICE = "KCP_LAUNCHER";
+
+    /** This process's variables as far as ranks are to have them: nothing that is meant for their launcher. */
+    static Map<String, String> inherited(Map<String, String> own) {
+        Map<String, String> variables = new HashMap<>(own);
+        variables.keySet().removeIf(name -> name.equals(CHOICE) || name.startsWith(EnvironmentDefaults.PREFIX));
+        return variables;
+    }
 
     /** A new job with fresh names and a free port. */
     static JobEnvironment create(int worldSize) {

@@ -26,6 +26,11 @@ final class JobFolder implements AutoCloseable {
         return Files.createDirectory(folder.resolve("rank-" + rank));
     }
 
+    /** A folder in which ranks may keep a record of their collective calls, {@code rank<k>.jsonl}. */
+    Path calls() throws IOException {
+        return Files.createDirectories(folder.resolve("calls"));
+    }
+
     /** Removes everything; what cannot be removed stays, since the job's result matters more. */
     @Override
     public void close() {

@@ -14,9 +14,11 @@ import java.util.Set;
  * @param command makes the command line of one rank
  * @param environment variables for every rank beside those of {@link JobEnvironment}
  * @param grace time between SIGTERM and SIGKILL when the job is ended
- * @param timeout longest time for the whole job, empty for none
+ * @param timeout longest time for the whole job, restarts included, empty for none
  * @param output where the ranks' output goes
  * @param failureCode which exit code a failing rank gives the job
+ * @param maxRestarts how often all ranks are started again after one has failed
+ * @param errorFile where a failure is written as JSON, if anywhere
  */
 public record LaunchSpec(
         int ranks,
@@ -24,8 +26,10 @@ public record LaunchSpec(
         Map<String, String> environment,
         Duration grace,
         Optional<Duration> timeout,
-        Output output,
-        FailureCode failureCode) {
+        OutputPlan output,
+        FailureCode failureCode,
+        int maxRestarts,
+        Optional<Path> errorFile) {
 
     /** More ranks than this on one machine are taken for a slip of the finger. */
     public static final int MAX_RANKS = 4096;
@@ -40,17 +44,6 @@ public record LaunchSpec(
          * @return program and arguments; a program without a slash is looked up on PATH
          */
         List<String> forRank(int rank, Path scratch);
-    }
-
-    /** Where the ranks' output goes. */
-    public enum Output {
-        /** Stdout to stdout, stderr to stderr, in whole lines that begin with {@code [rank k] }. */
-        PREFIXED,
-        /**
-         * Rank 0's stdout goes to stdout byte by byte as it comes, for progress lines and JSON; every other output
-         * goes to stderr in prefixed lines, but the JVM's incubator warning, which is left out.
-         */
-        RANK0_STDOUT_RAW
     }
 
     /** Which exit code a failing rank gives the job. */
@@ -70,6 +63,13 @@ public record LaunchSpec(
         }
         if (timeout.isPresent() && !timeout.get().isPositive()) {
             throw new IllegalArgumentException("timeout must be positive: timeout=" + timeout.get());
+        }
+        if (maxRestarts < 0) {
+            throw new IllegalArgumentException("restarts must not be negative: max-restarts=" + maxRestarts);
+        }
+        if (!output.shown().meets(ranks)) {
+            throw new IllegalArgumentException("no rank of the job is to be shown: filter-ranks="
+                    + output.shown().text() + " n=" + ranks);
         }
         environment = Map.copyOf(environment);
         for (String name : environment.keySet()) {
@@ -96,8 +96,10 @@ public record LaunchSpec(
                 Map.of(),
                 GRACE,
                 Optional.empty(),
-                Output.PREFIXED,
-                FailureCode.ALWAYS_RANK_FAILED);
+                OutputPlan.console(OutputPlan.Style.PREFIXED),
+                FailureCode.ALWAYS_RANK_FAILED,
+                0,
+                Optional.empty());
     }
 
     /** {@code ranks} workers that run a {@code kcp} command in JVMs like this one; see {@link WorkerCommand}. */
@@ -108,19 +110,49 @@ public record LaunchSpec(
                 Map.of(),
                 GRACE,
                 Optional.empty(),
-                Output.RANK0_STDOUT_RAW,
-                FailureCode.OF_FIRST_RANK);
+                OutputPlan.console(OutputPlan.Style.RANK0_STDOUT_RAW),
+                FailureCode.OF_FIRST_RANK,
+                0,
+                Optional.empty());
+    }
+
+    public LaunchSpec withCommand(RankCommand newCommand) {
+        return new LaunchSpec(
+                ranks, newCommand, environment, grace, timeout, output, failureCode, maxRestarts, errorFile);
     }
 
     public LaunchSpec withEnvironment(Map<String, String> variables) {
-        return new LaunchSpec(ranks, command, variables, grace, timeout, output, failureCode);
+        return new LaunchSpec(ranks, command, variables, grace, timeout, output, failureCode, maxRestarts, errorFile);
     }
 
     public LaunchSpec withGrace(Duration newGrace) {
-        return new LaunchSpec(ranks, command, environment, newGrace, timeout, output, failureCode);
+        return new LaunchSpec(
+                ranks, command, environment, newGrace, timeout, output, failureCode, maxRestarts, errorFile);
     }
 
     public LaunchSpec withTimeout(Duration newTimeout) {
-        return new LaunchSpec(ranks, command, environment, grace, Optional.of(newTimeout), output, failureCode);
+        return new LaunchSpec(
+                ranks,
+                command,
+                environment,
+                grace,
+                Optional.of(newTimeout),
+                output,
+                failureCode,
+                maxRestarts,
+                errorFile);
+    }
+
+    public LaunchSpec withOutput(OutputPlan plan) {
+        return new LaunchSpec(ranks, command, environment, grace, timeout, plan, failureCode, maxRestarts, errorFile);
+    }
+
+    public LaunchSpec withMaxRestarts(int restarts) {
+        return new LaunchSpec(ranks, command, environment, grace, timeout, output, failureCode, restarts, errorFile);
+    }
+
+    public LaunchSpec withErrorFile(Path file) {
+        return new LaunchSpec(
+                ranks, command, environment, grace, timeout, output, failureCode, maxRestarts, Optional.of(file));
     }
 }

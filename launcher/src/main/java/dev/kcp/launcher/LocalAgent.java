@@ -4,10 +4,8 @@ import dev.kcp.comm.StoreServer;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -17,6 +15,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -32,6 +32,11 @@ public final class LocalAgent {
     private static final Duration GUARD_SLACK = Duration.ofMillis(800);
 
     private static final Duration SHUTDOWN_SLACK = Duration.ofSeconds(2);
+    /** How long ranks that met at the store may take to say what they know of a failure. */
+    private static final long LAST_WORDS_NANOS = TimeUnit.SECONDS.toNanos(1);
+    /** How long hung ranks may take to say what their threads do, before they are ended. */
+    private static final Duration THREAD_DUMP_LIMIT = Duration.ofMillis(1500);
+
     private static final long HELD_OUTPUT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private enum Stop {
@@ -43,8 +48,9 @@ public final class LocalAgent {
     }
 
     private final LaunchSpec spec;
-    private final OutputSink out;
+    private final int attempt;
     private final OutputSink err;
+    private final OutputRouting output;
     private final List<WorkerProcess> workers = new ArrayList<>();
     private final Semaphore wake = new Semaphore(0);
     private final CountDownLatch finished = new CountDownLatch(1);
@@ -52,17 +58,23 @@ public final class LocalAgent {
     private volatile boolean outputClosed;
     private boolean interrupted;
     private Instant startedAt;
+    private Path calls;
+    private Map<Integer, List<String>> threadDumps = Map.of();
     private Stop stop = Stop.NONE;
     private long stopNanos;
+    private long firstFailureNanos;
+    private StoreServer store;
 
-    private LocalAgent(LaunchSpec spec, OutputStream stdout, OutputStream stderr) {
+    private LocalAgent(LaunchSpec spec, int attempt, OutputStream stdout, OutputStream stderr) {
         this.spec = spec;
+        this.attempt = attempt;
         ReentrantLock lock = new ReentrantLock();
-        this.out = new OutputSink(stdout, lock, () -> {
+        OutputSink out = new OutputSink(stdout, lock, () -> {
             outputClosed = true;
             wake.release();
         });
         this.err = new OutputSink(stderr, lock, () -> {});
+        this.output = new OutputRouting(spec.output(), attempt, out, err);
     }
 
     /**
@@ -77,13 +89,30 @@ public final class LocalAgent {
     }
 
     static LaunchResult run(LaunchSpec spec, OutputStream stdout, OutputStream stderr) {
-        return new LocalAgent(spec, stdout, stderr).run();
+        long startNanos = System.nanoTime();
+        LaunchSpec left = spec;
+        for (int attempt = 0; ; attempt++) {
+            LocalAgent agent = new LocalAgent(left, attempt, stdout, stderr);
+            LaunchResult result = agent.run();
+            if (!result.rankFailed() || attempt == spec.maxRestarts()) {
+                return result;
+            }
+            if (spec.timeout().isPresent()) {
+                Duration used = Duration.ofNanos(System.nanoTime() - startNanos);
+                Duration rest = spec.timeout().get().minus(used);
+                // An attempt without time of its own ends at once, with the report that the timeout passed.
+                left = spec.withTimeout(rest.isPositive() ? rest : Duration.ofNanos(1));
+            }
+            agent.err.write("kcp: starting all ranks again: restart=" + (attempt + 1) + " max-restarts="
+                    + spec.maxRestarts() + "\n");
+        }
     }
 
     private LaunchResult run() {
-        Map<String, String> inherited = new HashMap<>(System.getenv());
+        Map<String, String> inherited = JobEnvironment.inherited(System.getenv());
         inherited.putAll(spec.environment());
         Path setsid = Programs.setsid(System.getenv("PATH"));
+        output.prepare();
         Thread hook = new Thread(this::endBeforeTheJvm, "kcp-agent-shutdown");
         Runtime.getRuntime().addShutdownHook(hook);
         try (JobFolder folder = new JobFolder()) {
@@ -103,7 +132,8 @@ public final class LocalAgent {
 
     private LaunchResult runIn(JobFolder folder, Path setsid, Map<String, String> inherited) {
         JobEnvironment job = JobEnvironment.create(spec.ranks());
-        try (StoreServer store = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
+        try (StoreServer opened = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
+            store = opened;
             return runWith(job, store.port(), folder, setsid, inherited);
         }
     }
@@ -124,14 +154,17 @@ public final class LocalAgent {
             JobEnvironment job, int storePort, JobFolder folder, Path setsid, Map<String, String> inherited)
             throws IOException {
         startedAt = Instant.now();
+        calls = folder.calls();
         for (int rank = 0; rank < spec.ranks() && !shutdown; rank++) {
             Path scratch = folder.ofRank(rank);
             List<String> command = spec.command().forRank(rank, Files.createDirectory(scratch.resolve("tmp")));
             Programs.require(command.getFirst(), inherited.get("PATH"));
             Map<String, String> environment = new HashMap<>(inherited);
             environment.putAll(job.of(rank, storePort));
+            environment.put("KCP_RESTART", Integer.toString(attempt));
+            environment.put("KCP_CALLS_DIR", calls.toString());
             workers.add(WorkerProcess.start(
-                    rank, command, environment, scratch, setsid, spec.grace(), routing(), wake::release));
+                    rank, command, environment, scratch, setsid, spec.grace(), output, wake::release));
         }
     }
 
@@ -147,16 +180,27 @@ public final class LocalAgent {
             if (shutdown) {
                 stopAll(Stop.SHUTDOWN);
             } else if (failed) {
-                stopAll(Stop.FAILURE);
+                firstFailureNanos = firstFailureNanos == 0 ? System.nanoTime() : firstFailureNanos;
+                if (System.nanoTime() - firstFailureNanos >= lastWordsNanos()) {
+                    stopAll(Stop.FAILURE);
+                }
             } else if (outputClosed) {
                 stopAll(Stop.OUTPUT_CLOSED);
             } else if (System.nanoTime() - startNanos > timeoutNanos) {
+                if (stop == Stop.NONE) {
+                    threadDumps = ThreadDumps.take(livingGroups(), calls, THREAD_DUMP_LIMIT);
+                }
                 stopAll(Stop.TIMEOUT);
             }
             killLeftovers();
         }
         awaitOutput();
         return result();
+    }
+
+    /** Ranks that met at the store learn of the failure from each other, and say what they know of it. */
+    private long lastWordsNanos() {
+        return store.wasUsed() ? LAST_WORDS_NANOS : 0;
     }
 
     private LaunchResult result() {
@@ -182,10 +226,42 @@ public final class LocalAgent {
     }
 
     private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
-        String text = new FailureReport(Host.name(), startedAt, first, timeout, ends).text();
-        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        err.write(bytes, bytes.length);
-        return new LaunchResult(exitCode, Optional.of(text));
+        Map<Integer, RankTrace> traces = new HashMap<>();
+        for (WorkerProcess worker : workers) {
+            traces.put(worker.rank(), trace(worker));
+        }
+        FailureReport report = new FailureReport(Host.name(), startedAt, first, timeout, ends, traces);
+        String text = report.text();
+        err.write(text);
+        spec.errorFile().ifPresent(file -> FailureJson.write(file, FailureJson.of(report, exitCode, attempt)));
+        return new LaunchResult(exitCode, Optional.of(text), timeout.isEmpty());
+    }
+
+    private RankTrace trace(WorkerProcess worker) {
+        int rank = worker.rank();
+        List<Path> logs = new ArrayList<>();
+        spec.output().logFile(rank, attempt, "out").ifPresent(logs::add);
+        spec.output().logFile(rank, attempt, "err").ifPresent(logs::add);
+        List<Path> crashFolders = new ArrayList<>(List.of(Path.of("")));
+        spec.output().logFolder().ifPresent(crashFolders::add);
+        return new RankTrace(
+                worker.lastLines(),
+                logs,
+                RankTrace.crashFile(crashFolders, rank, worker.programPid(), startedAt),
+                RankTrace.lastCalls(calls.resolve("rank" + rank + ".jsonl")),
+                threadDumps.getOrDefault(rank, List.of()));
+    }
+
+    /** Process group by rank, of the ranks whose programs still run. */
+    private Map<Integer, Long> livingGroups() {
+        Map<Integer, Long> groups = new TreeMap<>();
+        for (WorkerProcess worker : workers) {
+            OptionalLong group = worker.programPid();
+            if (worker.poll().isEmpty() && group.isPresent()) {
+                groups.put(worker.rank(), group.getAsLong());
+            }
+        }
+        return groups;
     }
 
     private boolean allGone() {
@@ -226,42 +302,30 @@ public final class LocalAgent {
     /** All programs are gone, so what is left in the pipes comes at once, unless the reader of our output is slow. */
     private void awaitOutput() {
         while (!shutdown && !outputClosed) {
-            boolean held = false;
-            boolean done = true;
-            for (WorkerProcess worker : workers) {
-                done &= worker.isOutputDone();
-                held |= !worker.isOutputDone() && worker.isOutputHeld(HELD_OUTPUT_NANOS);
-            }
-            if (done) {
+            List<WorkerProcess> open =
+                    workers.stream().filter(worker -> !worker.isOutputDone()).toList();
+            if (open.isEmpty()) {
                 return;
             }
-            if (held
-                    && workers.stream()
-                            .allMatch(worker -> worker.isOutputDone() || worker.isOutputHeld(HELD_OUTPUT_NANOS))) {
-                reportHeldOutput();
+            if (open.stream().allMatch(worker -> worker.isOutputHeld(HELD_OUTPUT_NANOS))) {
+                reportHeldOutput(open);
                 return;
             }
             pauseMillis(5);
         }
     }
 
-    private void reportHeldOutput() {
-        List<Integer> ranks = workers.stream()
-                .filter(worker -> !worker.isOutputDone())
-                .map(WorkerProcess::rank)
-                .toList();
-        byte[] bytes = ("kcp: a process that left its rank's session still holds the output of rank "
-                        + FailureReport.listed(ranks) + "; it was not ended\n")
-                .getBytes(StandardCharsets.UTF_8);
-        err.write(bytes, bytes.length);
+    private void reportHeldOutput(List<WorkerProcess> holders) {
+        List<Integer> ranks = holders.stream().map(WorkerProcess::rank).toList();
+        err.write("kcp: a process that left its rank's session still holds the output of rank "
+                + FailureReport.listed(ranks) + "; it was not ended\n");
     }
 
     private void endBeforeTheJvm() {
         shutdown = true;
         wake.release();
         try {
-            byte[] bytes = "kcp: interrupted, ending the ranks\n".getBytes(StandardCharsets.UTF_8);
-            err.tryWrite(bytes, 100);
+            err.tryWrite("kcp: interrupted, ending the ranks\n", 100);
             Duration limit = spec.grace().plus(SHUTDOWN_SLACK);
             if (!finished.await(limit.toMillis(), TimeUnit.MILLISECONDS)) {
                 return; // The guards go on without this JVM.
@@ -284,28 +348,5 @@ public final class LocalAgent {
             interrupted = true;
             shutdown = true;
         }
-    }
-
-    private WorkerProcess.Output routing() {
-        boolean raw0 = spec.output() == LaunchSpec.Output.RANK0_STDOUT_RAW;
-        return new WorkerProcess.Output() {
-            @Override
-            public OutputPump stdout(int rank, InputStream in) {
-                String name = "kcp-rank-" + rank + "-stdout";
-                if (raw0 && rank == 0) {
-                    return OutputPump.raw(name, in, out);
-                }
-                return OutputPump.lines(name, in, raw0 ? err : out, prefix(rank), false);
-            }
-
-            @Override
-            public OutputPump stderr(int rank, InputStream in) {
-                return OutputPump.lines("kcp-rank-" + rank + "-stderr", in, err, prefix(rank), raw0);
-            }
-        };
-    }
-
-    private static String prefix(int rank) {
-        return "[rank " + rank + "] ";
     }
 }

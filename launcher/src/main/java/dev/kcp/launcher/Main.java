@@ -3,7 +3,12 @@ package dev.kcp.launcher;
 import dev.kcp.KcpException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Optional;
+import java.util.SequencedMap;
+import java.util.Set;
+import java.util.function.Function;
 import picocli.CommandLine;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.UnmatchedArgumentException;
@@ -11,6 +16,20 @@ import picocli.CommandLine.UnmatchedArgumentException;
 /** Entry of the {@code kcp} command; the one place where a failure becomes a line on stderr and an exit code. */
 public final class Main {
     private static final String STACK_TRACES = "--stack-traces";
+    private static final String COMPLETION = "completion";
+
+    /** Every command, in the order of the usage text; a new one is one line here. */
+    private static final SequencedMap<String, Function<Map<String, String>, Object>> COMMANDS = new LinkedHashMap<>();
+
+    static {
+        COMMANDS.put("train", TrainCommand::new);
+        COMMANDS.put("conv", ConvCommand::new);
+        COMMANDS.put("run", RunCommand::new);
+        COMMANDS.put("bench", environment -> new BenchCommand());
+        COMMANDS.put("doctor", DoctorCommand::new);
+        COMMANDS.put(COMPLETION, environment -> new CompletionCommand());
+        COMMANDS.put("warm", environment -> new WarmCommand());
+    }
 
     private Main() {}
 
@@ -25,7 +44,7 @@ public final class Main {
      * @return the exit code: 0 done, 2 usage, 3 to 8 the {@link KcpException.Code}s, 1 anything else
      */
     public static int run(Map<String, String> environment, String... args) {
-        return run(commandLine(environment), args);
+        return run(commandLine(environment, args), args);
     }
 
     static int run(CommandLine kcp, String... args) {
@@ -38,17 +57,40 @@ public final class Main {
         }
     }
 
-    /** The command tree; a new subcommand is one line here. */
+    /** The whole command tree. */
     static CommandLine commandLine(Map<String, String> environment) {
-        CommandLine kcp = new CommandLine(new KcpCommand(environment.containsKey("KCP_STACK_TRACES")))
-                .addSubcommand(new RunCommand())
-                .addSubcommand(new ConvCommand());
+        return commandLine(environment, COMMANDS.keySet());
+    }
+
+    /**
+     * The command tree as far as these arguments need it: reading the annotations of every command would take longer
+     * than most starts.
+     */
+    static CommandLine commandLine(Map<String, String> environment, String... args) {
+        boolean isPlain = args.length > 0 && COMMANDS.containsKey(args[0]) && !args[0].equals(COMPLETION);
+        return commandLine(environment, isPlain ? Set.of(args[0]) : COMMANDS.keySet());
+    }
+
+    private static CommandLine commandLine(Map<String, String> environment, Set<String> names) {
+        CommandLine kcp = new CommandLine(new KcpCommand(environment.containsKey("KCP_STACK_TRACES")));
+        COMMANDS.forEach((name, make) -> {
+            if (names.contains(name)) {
+                kcp.addSubcommand(make.apply(environment));
+            }
+        });
         kcp.setExpandAtFiles(false);
+        kcp.setUsageHelpWidth(110);
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
         kcp.setParameterExceptionHandler((wrong, args) -> usage(wrong));
         kcp.setExecutionExceptionHandler((failure, command, parsed) -> report(failure, kcp));
-        // The words after the program's name are the program's, whatever they look like.
-        kcp.getSubcommands().get("run").setStopAtPositional(true);
+        // A mistyped option is not one more path of --data.
+        Optional.ofNullable(kcp.getSubcommands().get("train"))
+                .ifPresent(train -> train.setUnmatchedOptionsAllowedAsOptionParameters(false));
+        Optional.ofNullable(kcp.getSubcommands().get("run")).ifPresent(run -> {
+            // The words after the program's name are the program's, whatever they look like.
+            run.setStopAtPositional(true);
+            run.setDefaultValueProvider(new EnvironmentDefaults(environment));
+        });
         return kcp;
     }
 
@@ -110,8 +152,11 @@ public final class Main {
             synopsisSubcommandLabel = "COMMAND",
             footerHeading = "%nExamples:%n",
             footer = {
+                "  kcp train --data book.txt --world 2",
+                "  kcp conv --in case.safetensors --out result.safetensors --backward --world 2",
                 "  kcp run -n 2 -- python3 train.py",
                 "  kcp run --help",
+                "  kcp doctor",
                 "",
                 "Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
                 "6 hang or deadline, 7 ranks disagree, 8 missing device or library, 130/143 interrupted/terminated.",

@@ -3,12 +3,14 @@ package dev.kcp.launcher;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
 /**
- * Copies one rank's stdout or stderr to a sink, from its own thread, so that a full pipe never holds the rank for long.
- * Bytes pass unchanged; with a prefix they pass in whole lines, and a last line without its newline is completed.
+ * Copies one rank's stdout or stderr to the console and to a file, from its own thread, so that a full pipe never holds
+ * the rank for long. Bytes pass unchanged; on the console, with a prefix, they pass in whole lines, and a last line
+ * without its newline is completed.
  */
 final class OutputPump {
     /** A longer line is cut here and goes on in a further line: no rank may fill the launcher's memory. */
@@ -18,35 +20,36 @@ final class OutputPump {
     private static final byte[] INCUBATOR_WARNING =
             "WARNING: Using incubator modules: jdk.incubator.vector\n".getBytes(StandardCharsets.US_ASCII);
 
+    /**
+     * Where the bytes go.
+     *
+     * @param console the launcher's stdout or stderr, or null
+     * @param prefix before every line on the console, or null for bytes as they come
+     * @param hidesJvmWarning whether the console is spared the JVM's warning about the vector module
+     * @param log a file of this output alone, or null
+     * @param tail keeps the last lines, or null
+     */
+    record Route(OutputSink console, String prefix, boolean hidesJvmWarning, OutputStream log, OutputTail tail) {}
+
     private final InputStream in;
-    private final OutputSink sink;
+    private final Route route;
     private final byte[] prefix;
-    private final boolean hidesJvmWarning;
     private final Thread thread;
     private final ByteArrayOutputStream ready = new ByteArrayOutputStream(CHUNK_BYTES);
     private final ByteArrayOutputStream pending = new ByteArrayOutputStream();
+    private boolean logBroken;
     /** When the pump last began to wait for the rank; {@link Long#MAX_VALUE} while it is not waiting for it. */
     private volatile long waitingSinceNanos = Long.MAX_VALUE;
 
-    private OutputPump(String name, InputStream in, OutputSink sink, String prefix, boolean hidesJvmWarning) {
+    private OutputPump(String name, InputStream in, Route route) {
         this.in = in;
-        this.sink = sink;
-        this.prefix = prefix == null ? null : prefix.getBytes(StandardCharsets.UTF_8);
-        this.hidesJvmWarning = hidesJvmWarning;
+        this.route = route;
+        this.prefix = route.prefix() == null ? null : route.prefix().getBytes(StandardCharsets.UTF_8);
         this.thread = Thread.ofPlatform().daemon().name(name).unstarted(this::copy);
     }
 
-    /** Whole lines, each behind {@code prefix}. */
-    static OutputPump lines(String name, InputStream in, OutputSink sink, String prefix, boolean hidesJvmWarning) {
-        return started(new OutputPump(name, in, sink, prefix, hidesJvmWarning));
-    }
-
-    /** Every byte as it comes. */
-    static OutputPump raw(String name, InputStream in, OutputSink sink) {
-        return started(new OutputPump(name, in, sink, null, false));
-    }
-
-    private static OutputPump started(OutputPump pump) {
+    static OutputPump start(String name, InputStream in, Route route) {
+        OutputPump pump = new OutputPump(name, in, route);
         pump.thread.start();
         return pump;
     }
@@ -66,11 +69,12 @@ final class OutputPump {
         byte[] chunk = new byte[CHUNK_BYTES];
         try {
             for (int length = read(chunk); length >= 0; length = read(chunk)) {
-                if (prefix == null) {
-                    sink.write(chunk, length);
-                } else {
+                log(chunk, length);
+                if (prefix != null || route.console() == null) {
                     takeLines(chunk, length);
                     flushReady();
+                } else {
+                    route.console().write(chunk, length);
                 }
             }
         } catch (IOException gone) {
@@ -80,6 +84,31 @@ final class OutputPump {
             pending.write('\n');
             takePending();
             flushReady();
+        }
+        closeLog();
+    }
+
+    /** A full disk ends the log, not the job. */
+    private void log(byte[] chunk, int length) {
+        if (route.log() != null && !logBroken) {
+            try {
+                route.log().write(chunk, 0, length);
+            } catch (IOException e) {
+                logBroken = true;
+                System.getLogger(OutputPump.class.getName())
+                        .log(System.Logger.Level.WARNING, "a log ends early: thread=" + thread.getName(), e);
+            }
+        }
+    }
+
+    private void closeLog() {
+        try {
+            if (route.log() != null) {
+                route.log().close();
+            }
+        } catch (IOException e) {
+            System.getLogger(OutputPump.class.getName())
+                    .log(System.Logger.Level.WARNING, "a log ends early: thread=" + thread.getName(), e);
         }
     }
 
@@ -109,19 +138,23 @@ final class OutputPump {
     }
 
     private void takePending() {
-        boolean hidden = hidesJvmWarning
-                && pending.size() == INCUBATOR_WARNING.length
-                && Arrays.equals(pending.toByteArray(), INCUBATOR_WARNING);
-        if (!hidden) {
-            ready.write(prefix, 0, prefix.length);
-            ready.writeBytes(pending.toByteArray());
-        }
+        byte[] line = pending.toByteArray();
         pending.reset();
+        if (route.hidesJvmWarning() && Arrays.equals(line, INCUBATOR_WARNING)) {
+            return;
+        }
+        if (route.tail() != null) {
+            route.tail().add(line);
+        }
+        if (route.console() != null) {
+            ready.write(prefix, 0, prefix.length);
+            ready.writeBytes(line);
+        }
     }
 
     private void flushReady() {
         if (ready.size() > 0) {
-            sink.write(ready.toByteArray(), ready.size());
+            route.console().write(ready.toByteArray(), ready.size());
             ready.reset();
         }
     }

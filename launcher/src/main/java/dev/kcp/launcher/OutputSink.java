@@ -2,6 +2,7 @@ package dev.kcp.launcher;
 
 import java.io.IOException;
 import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 
@@ -32,10 +33,17 @@ final class OutputSink {
         }
     }
 
-    /** As {@link #write}, but gives up where another writer holds the stream for longer than {@code millis}. */
-    void tryWrite(byte[] bytes, long millis) throws InterruptedException {
+    /** The launcher's own words. */
+    void write(String text) {
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        write(bytes, bytes.length);
+    }
+
+    /** As {@link #write(String)}, but gives up where another writer holds the stream for longer than {@code millis}. */
+    void tryWrite(String text, long millis) throws InterruptedException {
         if (lock.tryLock(millis, TimeUnit.MILLISECONDS)) {
             try {
+                byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
                 put(bytes, bytes.length);
             } finally {
                 lock.unlock();

@@ -41,7 +41,8 @@ final class Programs {
                                 + path));
     }
 
-    private static Optional<Path> find(String program, String path) {
+    /** A program on PATH. */
+    static Optional<Path> find(String program, String path) {
         if (program.isEmpty()) {
             return Optional.empty();
         }

@@ -15,14 +15,23 @@ final class Version implements IVersionProvider {
 
     /** {@code kcp 0.1.0 (commit 1a2b3c4)}, without the commit where the build knew none. */
     static String text() {
+        String commit = commit();
+        return "kcp " + build().getProperty("version") + (commit.isEmpty() ? "" : " (commit " + commit + ")");
+    }
+
+    /** The commit that was built, with {@code -dirty} where files differed from it; empty where the build knew none. */
+    static String commit() {
+        String commit = build().getProperty("commit", "");
+        return commit.matches("[0-9a-f]{7,40}(-dirty)?") ? commit : "";
+    }
+
+    private static Properties build() {
         Properties build = new Properties();
         try (InputStream in = Version.class.getResourceAsStream("build.properties")) {
             build.load(in);
+            return build;
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
-        String commit = build.getProperty("commit", "");
-        boolean known = commit.matches("[0-9a-f]{7,40}(-dirty)?");
-        return "kcp " + build.getProperty("version") + (known ? " (commit " + commit + ")" : "");
     }
 }

@@ -29,14 +29,43 @@ public final class WorkerCommand {
             List<String> command = new ArrayList<>();
             command.add(java());
             command.addAll(flags(ManagementFactory.getRuntimeMXBean().getInputArguments()));
-            command.add("-Djava.io.tmpdir=" + scratch.toAbsolutePath());
-            command.add("-XX:ErrorFile=" + Path.of("").toAbsolutePath() + "/hs_err_pid%p_rank" + rank + ".log");
+            command.addAll(ownFiles(rank, scratch));
             command.add("-cp");
             command.add(absoluteClassPath(System.getProperty("java.class.path")));
             command.add(Main.class.getName());
             command.addAll(arguments);
             return command;
         };
+    }
+
+    /**
+     * Ranks that run a Java class with this JVM's java and the settings that every JVM with kcp needs.
+     *
+     * @param mainClass its name
+     * @param jvmArguments further flags, which come last and so win
+     * @param classPath what comes before kcp's own class path, or null
+     */
+    static LaunchSpec.RankCommand ofClass(
+            String mainClass, List<String> jvmArguments, String classPath, List<String> arguments) {
+        String own = absoluteClassPath(System.getProperty("java.class.path"));
+        String all = classPath == null || classPath.isEmpty() ? own : classPath + File.pathSeparator + own;
+        return (rank, scratch) -> {
+            List<String> command = new ArrayList<>();
+            command.add(java());
+            command.addAll(JVM_FLAGS);
+            command.addAll(ownFiles(rank, scratch));
+            command.addAll(jvmArguments);
+            command.addAll(List.of("-cp", all, mainClass));
+            command.addAll(arguments);
+            return command;
+        };
+    }
+
+    /** What only one JVM may have: a temporary folder, since natives unpack there under fixed names, and a crash log. */
+    private static List<String> ownFiles(int rank, Path scratch) {
+        return List.of(
+                "-Djava.io.tmpdir=" + scratch.toAbsolutePath(),
+                "-XX:ErrorFile=" + Path.of("").toAbsolutePath() + "/hs_err_pid%p_rank" + rank + ".log");
     }
 
     /** {@code own} flags without those that only one JVM can have, and all of {@link #JVM_FLAGS} that are missing. */

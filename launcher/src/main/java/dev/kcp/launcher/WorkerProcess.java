@@ -27,25 +27,27 @@ final class WorkerProcess {
     private final Process guard;
     private final OutputPump stdout;
     private final OutputPump stderr;
+    private final OutputTail lastLines;
     private Instant stoppedAt;
     private RankEnd end;
     /** The guard was killed before its program ended; its watcher ends the program. */
     private boolean guardLost;
 
-    private WorkerProcess(int rank, Path scratch, Duration grace, Process guard, OutputPump stdout, OutputPump stderr) {
+    private WorkerProcess(
+            int rank,
+            Path scratch,
+            Duration grace,
+            Process guard,
+            OutputPump stdout,
+            OutputPump stderr,
+            OutputTail lastLines) {
         this.rank = rank;
         this.scratch = scratch;
         this.grace = grace;
         this.guard = guard;
         this.stdout = stdout;
         this.stderr = stderr;
-    }
-
-    /** Connects a rank's two pipes to the launcher's output. */
-    interface Output {
-        OutputPump stdout(int rank, InputStream in);
-
-        OutputPump stderr(int rank, InputStream in);
+        this.lastLines = lastLines;
     }
 
     /**
@@ -54,6 +56,7 @@ final class WorkerProcess {
      * @param environment all of the rank's environment
      * @param scratch an existing folder of this rank
      * @param setsid the setsid program
+     * @param output takes the rank's two pipes
      * @param onExit called from another thread when the guard has ended
      * @throws IOException if the operating system starts no further process
      */
@@ -64,7 +67,7 @@ final class WorkerProcess {
             Path scratch,
             Path setsid,
             Duration grace,
-            Output output,
+            OutputRouting output,
             Runnable onExit)
             throws IOException {
         long graceTenths = Math.ceilDiv(grace.toMillis(), 100);
@@ -81,15 +84,22 @@ final class WorkerProcess {
         builder.environment().clear();
         builder.environment().putAll(environment);
         Process guard = builder.start();
-        WorkerProcess worker = new WorkerProcess(
-                rank,
-                scratch,
-                grace,
-                guard,
-                output.stdout(rank, guard.getInputStream()),
-                output.stderr(rank, guard.getErrorStream()));
-        guard.onExit().thenRun(onExit);
-        return worker;
+        OutputTail lastLines = new OutputTail();
+        try {
+            WorkerProcess worker = new WorkerProcess(
+                    rank,
+                    scratch,
+                    grace,
+                    guard,
+                    output.stdout(rank, guard.getInputStream()),
+                    output.stderr(rank, guard.getErrorStream(), lastLines),
+                    lastLines);
+            guard.onExit().thenRun(onExit);
+            return worker;
+        } catch (IOException noLog) {
+            guard.getOutputStream().close(); // its guard ends the program
+            throw noLog;
+        }
     }
 
     int rank() {
@@ -175,7 +185,13 @@ final class WorkerProcess {
         return programPid().orElse(guard.pid());
     }
 
-    private OptionalLong programPid() {
+    /** The end of the rank's stderr so far. */
+    List<String> lastLines() {
+        return lastLines.lines();
+    }
+
+    /** The program's process id, which is its process group's too; empty where it is not known yet. */
+    OptionalLong programPid() {
         return line("pid").map(text -> OptionalLong.of(Long.parseLong(text))).orElse(OptionalLong.empty());
     }
 

@@ -25,6 +25,13 @@ group_lives() {
   return 1
 }
 
+# A killed launcher may stay as a zombie until its own parent looks.
+launcher_lives() {
+  read -r line <"/proc/$PPID/stat" || return 1
+  set -- ${line##*) }
+  [ "$1" != Z ]
+}
+
 # "kill -s NAME --", since dash takes the -- of "kill -NAME -- -PID" for an operand.
 # TERM, and after the grace KILL, to the process group $1; $2 is its leader where that may not have called setsid yet.
 end_group() {
@@ -63,7 +70,7 @@ if read -r program <"$scratch/pid" && group_lives "$program"; then
 fi
 kill -s KILL -- "$watcher"
 # The launcher reads and removes the scratch folder; without a launcher nobody else would.
-if ! kill -s 0 -- "$PPID"; then
+if ! launcher_lives; then
   command -p rm -rf -- "$scratch"
   command -p rmdir -- "${scratch%/*}"
 fi

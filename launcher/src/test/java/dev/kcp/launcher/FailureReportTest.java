@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
@@ -54,7 +55,8 @@ class FailureReportTest {
                 end(3, 143, 40, RankEnd.Cause.LAUNCHER),
                 end(4, 5, 40, RankEnd.Cause.OWN),
                 end(5, 143, 40, RankEnd.Cause.LAUNCHER));
-        String text = new FailureReport("box", START, Optional.of(ends.get(1)), Optional.empty(), ends).text();
+        String text =
+                new FailureReport("box", START, Optional.of(ends.get(1)), Optional.empty(), ends, Map.of()).text();
         assertThat(text).isEqualTo("""
                         kcp: rank 1 was ended by SIGKILL (signal 9) after 2.5 s: host=box pid=101
                         kcp:   ranks 0, 2, 3, 5 ended by kcp with SIGTERM
@@ -65,8 +67,9 @@ class FailureReportTest {
     @Test
     void timeoutNamesNoRankAsFirst() {
         List<RankEnd> ends = List.of(end(0, 0, 40, RankEnd.Cause.OWN), end(1, 137, 3000, RankEnd.Cause.LAUNCHER));
-        String text =
-                new FailureReport("box", START, Optional.empty(), Optional.of(Duration.ofMillis(1500)), ends).text();
+        String text = new FailureReport(
+                        "box", START, Optional.empty(), Optional.of(Duration.ofMillis(1500)), ends, Map.of())
+                .text();
         assertThat(text).isEqualTo("""
                         kcp: the job passed its timeout of 1.5 s and was ended: host=box
                         kcp:   rank 0 exited with code 0

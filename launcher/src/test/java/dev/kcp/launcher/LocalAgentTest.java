@@ -3,16 +3,12 @@ package dev.kcp.launcher;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.kcp.launcher.LaunchSpec.FailureCode;
-import dev.kcp.launcher.LaunchSpec.Output;
 import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
-import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -25,14 +21,9 @@ class LocalAgentTest {
     private final ByteArrayOutputStream err = new ByteArrayOutputStream();
 
     private static LaunchSpec workers(int ranks, String script) {
-        return new LaunchSpec(
-                ranks,
-                (rank, scratch) -> List.of("/bin/sh", "-c", script, "worker", scratch.toString()),
-                Map.of(),
-                Duration.ofMillis(500),
-                Optional.empty(),
-                Output.RANK0_STDOUT_RAW,
-                FailureCode.OF_FIRST_RANK);
+        return LaunchSpec.workers(ranks, List.of())
+                .withCommand((rank, scratch) -> List.of("/bin/sh", "-c", script, "worker", scratch.toString()))
+                .withGrace(Duration.ofMillis(500));
     }
 
     private LaunchResult run(LaunchSpec spec) {
@@ -116,14 +107,8 @@ class LocalAgentTest {
     @Test
     void failureToStartARankEndsTheOthers() {
         LaunchSpec spec = workers(2, "sleep 300");
-        LaunchSpec second = new LaunchSpec(
-                2,
-                (rank, scratch) -> rank == 0 ? spec.command().forRank(rank, scratch) : List.of("/no/such/program"),
-                Map.of(),
-                spec.grace(),
-                spec.timeout(),
-                spec.output(),
-                spec.failureCode());
+        LaunchSpec second = spec.withCommand(
+                (rank, scratch) -> rank == 0 ? spec.command().forRank(rank, scratch) : List.of("/no/such/program"));
         assertThatThrownBy(() -> run(second))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining("program=/no/such/program");

@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import org.junit.jupiter.api.Test;
@@ -43,7 +44,8 @@ class OutputPumpTest {
 
     private String pumped(String text, int chunk, boolean hides) throws InterruptedException {
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        await(OutputPump.lines("test", inChunks(bytes, chunk), sink, "[rank 3] ", hides));
+        await(OutputPump.start(
+                "test", inChunks(bytes, chunk), new OutputPump.Route(sink, "[rank 3] ", hides, null, null)));
         return seen.toString(StandardCharsets.UTF_8);
     }
 
@@ -87,7 +89,7 @@ class OutputPumpTest {
         for (int i = 0; i < bytes.length; i++) {
             bytes[i] = (byte) i;
         }
-        await(OutputPump.raw("test", inChunks(bytes, 13), sink));
+        await(OutputPump.start("test", inChunks(bytes, 13), new OutputPump.Route(sink, null, false, null, null)));
         assertThat(seen.toByteArray()).isEqualTo(bytes);
     }
 
@@ -102,7 +104,40 @@ class OutputPumpTest {
         };
         OutputSink broken = new OutputSink(closed, new ReentrantLock(), told::incrementAndGet);
         InputStream in = inChunks("a\nb\nc\n".getBytes(StandardCharsets.UTF_8), 2);
-        await(OutputPump.lines("test", in, broken, "p ", false));
+        await(OutputPump.start("test", in, new OutputPump.Route(broken, "p ", false, null, null)));
         assertThat(told).hasValue(1);
+    }
+
+    @Test
+    void logGetsEveryByteAndTheTailTheLastLines() throws InterruptedException {
+        ByteArrayOutputStream log = new ByteArrayOutputStream();
+        OutputTail tail = new OutputTail();
+        byte[] bytes = "one\r\n\n\tat two\nlast".getBytes(StandardCharsets.UTF_8);
+        await(OutputPump.start("test", inChunks(bytes, 3), new OutputPump.Route(null, "p ", false, log, tail)));
+        assertThat(log.toByteArray()).isEqualTo(bytes);
+        assertThat(tail.lines()).containsExactly("one", "\tat two", "last");
+        assertThat(seen.size()).isZero();
+    }
+
+    @Test
+    void fullDiskEndsTheLogAndNotTheRank() throws InterruptedException {
+        OutputStream full = new OutputStream() {
+            @Override
+            public void write(int b) throws IOException {
+                throw new IOException("No space left on device");
+            }
+        };
+        byte[] bytes = "a\nb\nc\n".getBytes(StandardCharsets.UTF_8);
+        await(OutputPump.start("test", inChunks(bytes, 2), new OutputPump.Route(sink, "p ", false, full, null)));
+        assertThat(seen.toString(StandardCharsets.UTF_8)).isEqualTo("p a\np b\np c\n");
+    }
+
+    @Test
+    void messageIsTheExceptionAndNotItsFrames() {
+        assertThat(OutputTail.message(List.of("x", "Exception in thread \"main\" E: boom", "\tat a.b(c)")))
+                .hasValue("Exception in thread \"main\" E: boom");
+        assertThat(OutputTail.message(List.of("kcp: cut file: in=x", "later noise")))
+                .hasValue("cut file: in=x");
+        assertThat(OutputTail.message(List.of())).isEmpty();
     }
 }

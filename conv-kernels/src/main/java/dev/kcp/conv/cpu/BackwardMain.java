@@ -4,6 +4,7 @@ import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.TreeSums;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
@@ -17,21 +18,20 @@ import java.util.List;
  * same stack, so the additions are those of the tree however the work was cut.
  */
 final class BackwardMain {
-    private static final int BLOCK_CHANNELS = 128;
     /** Leaves of a range where threads share a block of channels; a power of two, so that a range is a whole node. */
     private static final int RANGE_LEAVES = 16;
 
-    private final ShardTables tables;
+    final ShardTables tables;
     private final Operands in;
     private final ConvOptions options;
-    private final RowSource rows;
-    private final long planes;
+    final RowSource rows;
+    final long planes;
     private final long zeros;
     private final Tensor dy;
-    private final Tensor dx;
-    private final Tensor tail;
+    final Tensor dx;
+    final Tensor tail;
     private final Tensor sums;
-    private final int channels;
+    final int channels;
     private final int sumBytes;
 
     BackwardMain(
@@ -61,9 +61,9 @@ final class BackwardMain {
 
     void run(Workers workers, Scratch[] scratch) {
         for (Scratch own : scratch) {
-            own.beginSums((long) Taps.PLANES * BLOCK_CHANNELS * sumBytes);
+            own.beginSums((long) Taps.PLANES * Scratch.BLOCK_CHANNELS * sumBytes);
         }
-        int blocks = (channels + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS;
+        int blocks = (channels + Scratch.BLOCK_CHANNELS - 1) / Scratch.BLOCK_CHANNELS;
         List<List<ShardTables.Share>> ranges = blocks >= 4 * workers.threads() || workers.threads() == 1
                 ? List.of(tables.shares())
                 : ranges(tables.shares());
@@ -73,7 +73,7 @@ final class BackwardMain {
         }
         workers.run(blocks * ranges.size(), (worker, task) -> {
             int block = task % blocks;
-            made.set(task, range(scratch[worker], block * BLOCK_CHANNELS, ranges.get(task / blocks)));
+            made.set(task, range(scratch[worker], block * Scratch.BLOCK_CHANNELS, ranges.get(task / blocks)));
         });
         if (sums != null) {
             workers.run(blocks, (worker, block) -> reduce(made, block, blocks));
@@ -95,82 +95,56 @@ final class BackwardMain {
     }
 
     private List<NodeStack.Entry<Long>> range(Scratch own, int channelBegin, List<ShardTables.Share> shares) {
-        int width = Math.min(BLOCK_CHANNELS, channels - channelBegin);
+        int width = Math.min(Scratch.BLOCK_CHANNELS, channels - channelBegin);
         NodeStack<Long> stack = new NodeStack<>(tables.packedTokens(), (left, right) -> {
             long sum = addSums(left, right, width);
             own.giveSums(right);
             return sum;
         });
+        BackwardStream stream = new BackwardStream(this, own, channelBegin, width);
         for (ShardTables.Share share : shares) {
             long leaf = sums == null ? 0 : own.takeSums();
-            GradientRows.Block block = new GradientRows.Block(
-                    planes + channelBegin * 4L, channels * 4L, leaf, (long) BLOCK_CHANNELS * sumBytes, width);
             for (ShardTables.Run run : share.runs()) {
-                follow(own, block, channelBegin, run);
+                stream.follow(run, leaf);
             }
             if (sums != null) {
                 stack.push(share.key(), leaf);
             }
         }
+        stream.finish();
         return stack.entries();
     }
 
     /** left += right, all planes. */
     private long addSums(long left, long right, int width) {
         for (int plane = 0; plane < Taps.PLANES; plane++) {
-            long offset = (long) plane * BLOCK_CHANNELS * sumBytes;
+            long offset = plane * sumPlaneBytes();
             TreeSums.add(options.policy().sumType(), left + offset, right + offset, width);
         }
         return left;
     }
 
-    /** g and sums of the run's rows, g of up to three rows after it, and from them dx. */
-    private void follow(Scratch own, GradientRows.Block block, int channelBegin, ShardTables.Run run) {
-        int f = run.fragment();
-        int begin = run.begin();
-        int count = run.end() - begin;
-        int after = Math.min(ShardTables.HISTORY, tables.end(f) - run.end());
-        long pitch = (long) block.channels() * Float.BYTES;
-        long g = own.gRows(block.channels());
-        rows.window(f, begin, run.end() + after, channelBegin * 2L, own.window);
+    SiluGradPolicy policy() {
+        return options.policy();
+    }
+
+    /** Distance of two planes of a block's sums. */
+    long sumPlaneBytes() {
+        return (long) Scratch.BLOCK_CHANNELS * sumBytes;
+    }
+
+    /** Fills in the addresses of rows of dy, or of zeros where there is none. */
+    void fillGradientRows(long[] addresses, int begin, int count, long columnBytes) {
         if (dy == null) {
-            Arrays.fill(own.dy, 0, count + after, zeros);
+            Arrays.fill(addresses, 0, count, zeros);
         } else {
-            CpuConvEngine.fillRows(own.dy, dy, begin, count + after, channelBegin * 2L);
-        }
-        GradientRows.run(block, options.policy(), own.window, rows.validBefore(f, begin), count, own.dy, g, pitch);
-        if (after > 0 && dx != null) {
-            System.arraycopy(own.window, count, own.window, 0, after + ShardTables.HISTORY);
-            System.arraycopy(own.dy, count, own.dy, 0, after);
-            GradientRows.Block noSums =
-                    new GradientRows.Block(block.taps(), block.planeBytes(), 0, 0, block.channels());
-            GradientRows.run(noSums, options.policy(), own.window, 0, after, own.dy, g + count * pitch, pitch);
-        }
-        int owedBegin = tables.end(f) - tables.owedRows(f);
-        for (int row = Math.max(begin, owedBegin); row < run.end(); row++) {
-            long to = tail.rowAddress(tables.tailBegin(f) + row - owedBegin) + channelBegin * 4L;
-            HostMemory.copy(g + (row - begin) * pitch, to, pitch);
-        }
-        if (dx != null) {
-            int present = count + after;
-            for (int i = 0; i < present; i++) {
-                own.g[i] = g + i * pitch;
-            }
-            InputGradientRows.run(
-                    own.g,
-                    present,
-                    Math.max(0, Math.min(count, owedBegin - begin)),
-                    dx.rowAddress(begin) + channelBegin * 2L,
-                    dx.pitchBytes(),
-                    block.taps(),
-                    block.planeBytes(),
-                    block.channels());
+            CpuConvEngine.fillRows(addresses, dy, begin, count, columnBytes);
         }
     }
 
     private void reduce(List<List<NodeStack.Entry<Long>>> made, int block, int blocks) {
-        int channelBegin = block * BLOCK_CHANNELS;
-        int width = Math.min(BLOCK_CHANNELS, channels - channelBegin);
+        int channelBegin = block * Scratch.BLOCK_CHANNELS;
+        int width = Math.min(Scratch.BLOCK_CHANNELS, channels - channelBegin);
         NodeStack<Long> stack = new NodeStack<>(tables.packedTokens(), (left, right) -> addSums(left, right, width));
         for (int task = block; task < made.size(); task += blocks) {
             made.get(task).forEach(entry -> stack.push(entry.key(), entry.sums()));
@@ -179,7 +153,7 @@ final class BackwardMain {
             long from = stack.entries().get(node).sums();
             for (int plane = 0; plane < in.sumPlanes(); plane++) {
                 long to = sums.rowAddress((long) node * in.sumPlanes() + plane) + (long) channelBegin * sumBytes;
-                HostMemory.copy(from + (long) plane * BLOCK_CHANNELS * sumBytes, to, (long) width * sumBytes);
+                HostMemory.copy(from + plane * sumPlaneBytes(), to, (long) width * sumBytes);
             }
         }
     }

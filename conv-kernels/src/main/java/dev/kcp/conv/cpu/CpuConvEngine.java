@@ -19,11 +19,10 @@ import java.util.Locale;
  * from several threads run one after another.
  */
 public final class CpuConvEngine implements ConvEngine {
-    /** Rows of one task and of one kernel call of forward. */
+    /** Rows of one task of forward. */
     private static final int TASK_ROWS = 64;
 
-    private static final int CALL_ROWS = 16;
-
+    private final boolean vectors;
     private final Workers workers;
     private final Scratch[] scratch;
     private Memory planes = Memory.allocateHost(0);
@@ -34,10 +33,19 @@ public final class CpuConvEngine implements ConvEngine {
      * @param threads threads that compute, the caller's among them; at least 1
      */
     public CpuConvEngine(int threads) {
+        this(threads, true);
+    }
+
+    /**
+     * @param vectors false to compute one channel at a time: the same bits, many times slower once the JVM is warm, and
+     *     several times faster in the first moments of a process, before vector code is compiled
+     */
+    public CpuConvEngine(int threads, boolean vectors) {
+        this.vectors = vectors;
         workers = new Workers(threads);
         scratch = new Scratch[threads];
         for (int i = 0; i < threads; i++) {
-            scratch[i] = new Scratch();
+            scratch[i] = new Scratch(vectors);
         }
     }
 
@@ -68,7 +76,7 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public List<String> programs(Operands in, ConvOptions options) {
-        String name = "cpu-v" + Lanes.FLOAT.vectorBitSize() + "-"
+        String name = (vectors ? "cpu-v" + Lanes.FLOAT.vectorBitSize() : "cpu-scalar") + "-"
                 + options.policy().name().toLowerCase(Locale.ROOT) + (in.bias() == null ? "" : "-bias");
         return List.of("forward-" + name, "backward-" + name);
     }
@@ -97,12 +105,26 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     private void forwardRun(int worker, RowSource rows, Operands in, int fragment, int begin, int end, Tensor y) {
-        long[] window = scratch[worker].window;
-        for (int i = begin; i < end; i += CALL_ROWS) {
-            int to = Math.min(end, i + CALL_ROWS);
-            rows.window(fragment, i, to, 0, window);
-            ForwardRows.run(window, to - i, y.rowAddress(i), y.pitchBytes(), planes.address(), (int) in.channels());
+        Scratch own = scratch[worker];
+        int channels = (int) in.channels();
+        for (int i = begin; i < end; i += Scratch.TILE_ROWS) {
+            int count = Math.min(Scratch.TILE_ROWS, end - i);
+            for (int c = 0; c < channels; c += Scratch.BLOCK_CHANNELS) {
+                int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
+                long p = preactivations(own, rows, fragment, i, count, c, width, channels);
+                ActivationRows.silu(
+                        p, width * 4L, count, own.whole(width), width, y.rowAddress(i) + c * 2L, y.pitchBytes());
+            }
         }
+    }
+
+    private long preactivations(
+            Scratch own, RowSource rows, int fragment, int begin, int count, int c, int width, int channels) {
+        rows.window(fragment, begin, begin + count, c * 2L, own.window);
+        long p = own.takeRows(count, width * 4L);
+        PreactivationRows.run(
+                own.window, count, planes.address() + c * 4L, channels * 4L, own.whole(width), width, p, width * 4L);
+        return p;
     }
 
     @Override
@@ -110,24 +132,17 @@ public final class CpuConvEngine implements ConvEngine {
         ShardTables tables = (ShardTables) shard;
         RowSource rows = prepare(tables, in);
         int channels = (int) in.channels();
-        GradientRows.Block block =
-                new GradientRows.Block(planes.address(), channels * (long) Float.BYTES, 0, 0, channels);
         workers.run(tables.fragments(), (worker, f) -> {
             int count = tables.seamRows(f);
-            if (count > 0) {
-                Scratch own = scratch[worker];
-                int begin = tables.begin(f);
-                rows.window(f, begin, begin + count, 0, own.window);
-                fillRows(own.dy, dy, begin, count, 0);
-                GradientRows.run(
-                        block,
-                        options.policy(),
-                        own.window,
-                        0,
-                        count,
-                        own.dy,
-                        head.rowAddress(tables.headBegin(f)),
-                        head.pitchBytes());
+            Scratch own = scratch[worker];
+            for (int c = 0; c < channels && count > 0; c += Scratch.BLOCK_CHANNELS) {
+                int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
+                long g = preactivations(own, rows, f, tables.begin(f), count, c, width, channels);
+                fillRows(own.dy, dy, tables.begin(f), count, c * 2L);
+                ActivationRows.gradient(options.policy(), g, width * 4L, count, own.whole(width), width, own.dy);
+                for (int r = 0; r < count; r++) {
+                    HostMemory.copy(g + r * width * 4L, head.rowAddress(tables.headBegin(f) + r) + c * 4L, width * 4L);
+                }
             }
         });
     }
@@ -152,7 +167,7 @@ public final class CpuConvEngine implements ConvEngine {
         workers.run(tables.fragments(), (worker, f) -> {
             int count = tables.owedRows(f);
             if (count > 0) {
-                long[] g = scratch[worker].g;
+                long[] g = new long[2 * ShardTables.HISTORY];
                 int present = 0;
                 for (; present < count; present++) {
                     g[present] = tail.rowAddress(tables.tailBegin(f) + present);
@@ -168,6 +183,7 @@ public final class CpuConvEngine implements ConvEngine {
                         dx.pitchBytes(),
                         planes.address(),
                         channels * (long) Float.BYTES,
+                        scratch[worker].whole(channels),
                         channels);
             }
         });

@@ -13,10 +13,18 @@ final class InputGradientRows {
      * @param dx address of the first row's output, at its first channel; g addresses likewise
      * @param taps {@link Taps} at its first channel
      * @param planeBytes distance of two planes
+     * @param whole leading channels to take as vectors
      */
     static void run(
-            long[] g, int present, int rows, long dx, long dxPitchBytes, long taps, long planeBytes, int channels) {
-        int whole = Lanes.whole(channels);
+            long[] g,
+            int present,
+            int rows,
+            long dx,
+            long dxPitchBytes,
+            long taps,
+            long planeBytes,
+            int whole,
+            int channels) {
         for (int c = 0; c < whole; c += Lanes.COUNT) {
             vector(g, present, rows, dx + c * 2L, dxPitchBytes, taps, planeBytes, c * 4L);
         }
@@ -31,16 +39,21 @@ final class InputGradientRows {
         FloatVector w1 = Lanes.loadFloat(taps + planeBytes + column);
         FloatVector w2 = Lanes.loadFloat(taps + 2 * planeBytes + column);
         FloatVector w3 = Lanes.loadFloat(taps + 3 * planeBytes + column);
-        for (int r = 0; r < rows; r++) {
+        int full = Math.min(rows, present - 3);
+        for (int r = 0; r < full; r++) {
+            FloatVector sum = w3.mul(Lanes.loadFloat(g[r] + column));
+            sum = w2.fma(Lanes.loadFloat(g[r + 1] + column), sum);
+            sum = w1.fma(Lanes.loadFloat(g[r + 2] + column), sum);
+            sum = w0.fma(Lanes.loadFloat(g[r + 3] + column), sum);
+            Lanes.storeBf16(sum, dx + r * dxPitchBytes);
+        }
+        for (int r = Math.max(0, full); r < rows; r++) {
             FloatVector sum = w3.mul(Lanes.loadFloat(g[r] + column));
             if (r + 1 < present) {
                 sum = w2.fma(Lanes.loadFloat(g[r + 1] + column), sum);
-                if (r + 2 < present) {
-                    sum = w1.fma(Lanes.loadFloat(g[r + 2] + column), sum);
-                    if (r + 3 < present) {
-                        sum = w0.fma(Lanes.loadFloat(g[r + 3] + column), sum);
-                    }
-                }
+            }
+            if (r + 2 < present) {
+                sum = w1.fma(Lanes.loadFloat(g[r + 2] + column), sum);
             }
             Lanes.storeBf16(sum, dx + r * dxPitchBytes);
         }

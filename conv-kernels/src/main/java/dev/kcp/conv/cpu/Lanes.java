@@ -6,7 +6,6 @@ import jdk.incubator.vector.DoubleVector;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
-import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorShape;
 import jdk.incubator.vector.VectorSpecies;
@@ -18,10 +17,20 @@ final class Lanes {
     static final VectorSpecies<Double> DOUBLE = FLOAT.withLanes(double.class);
     static final VectorSpecies<Short> SHORT =
             VectorSpecies.of(short.class, VectorShape.forBitSize(FLOAT.vectorBitSize() / 2));
+    private static final VectorSpecies<Float> HALF_FLOAT =
+            VectorSpecies.of(float.class, VectorShape.forBitSize(FLOAT.vectorBitSize() / 2));
+    private static final VectorSpecies<Integer> HALF_INT = HALF_FLOAT.withLanes(int.class);
+    private static final VectorSpecies<Short> QUARTER_SHORT =
+            VectorSpecies.of(short.class, VectorShape.forBitSize(Math.max(64, FLOAT.vectorBitSize() / 4)));
     static final int COUNT = FLOAT.length();
 
+    /** Whether half a vector of BF16 can be loaded without reading past it; not so with 128-bit vectors. */
+    static final boolean WIDENS = COUNT >= 8;
+
     private static final ByteOrder ORDER = ByteOrder.nativeOrder();
-    private static final int UPPER_HALF = 0xFFFF0000;
+    private static final IntVector V_ONE = IntVector.broadcast(INT, 1);
+    private static final IntVector V_BELOW_HALF = IntVector.broadcast(INT, 0x7FFF);
+    private static final IntVector V_UPPER_HALF = IntVector.broadcast(INT, 0xFFFF0000);
 
     private Lanes() {}
 
@@ -44,15 +53,17 @@ final class Lanes {
 
     /** Every lane rounded to BF16, as FP32. */
     static FloatVector roundBf16(FloatVector value) {
-        return roundedBits(value).and(UPPER_HALF).reinterpretAsFloats();
+        return roundedBits(value).and(V_UPPER_HALF).reinterpretAsFloats();
     }
 
-    /** Bits whose upper halves are the BF16 numbers: to nearest, ties to even; a NaN keeps its sign and stays NaN. */
+    /**
+     * Bits whose upper halves are the BF16 numbers: to nearest, ties to even. A NaN stays one because its lower half is
+     * zero: it came from BF16, from {@link Taps} or from an operation.
+     */
     private static IntVector roundedBits(FloatVector value) {
         IntVector bits = value.reinterpretAsInts();
-        VectorMask<Integer> nan = value.compare(VectorOperators.NE, value).cast(INT);
-        IntVector tie = bits.lanewise(VectorOperators.LSHR, 16).and(1).add(0x7FFF);
-        return bits.add(tie).blend(bits.or(0x400000), nan);
+        IntVector odd = bits.lanewise(VectorOperators.LSHR, 16).and(V_ONE);
+        return bits.add(V_BELOW_HALF).add(odd);
     }
 
     static FloatVector loadFloat(long address) {
@@ -71,8 +82,18 @@ final class Lanes {
         value.intoMemorySegment(HostMemory.ALL, address, ORDER);
     }
 
-    /** Lower or upper half of the lanes as FP64. */
-    static DoubleVector widen(FloatVector value, int part) {
-        return (DoubleVector) value.convertShape(VectorOperators.F2D, DOUBLE, part);
+    /** {@link #DOUBLE} lanes of FP32 at an address. */
+    static DoubleVector widenFloat(long address) {
+        return (DoubleVector) FloatVector.fromMemorySegment(HALF_FLOAT, HostMemory.ALL, address, ORDER)
+                .convertShape(VectorOperators.F2D, DOUBLE, 0);
+    }
+
+    /** {@link #DOUBLE} lanes of BF16 at an address: the upper bits of FP32, which conversion to FP64 keeps. */
+    static DoubleVector widenBf16(long address) {
+        return (DoubleVector) ((IntVector) ShortVector.fromMemorySegment(QUARTER_SHORT, HostMemory.ALL, address, ORDER)
+                        .convertShape(VectorOperators.ZERO_EXTEND_S2I, HALF_INT, 0))
+                .lanewise(VectorOperators.LSHL, 16)
+                .reinterpretAsFloats()
+                .convertShape(VectorOperators.F2D, DOUBLE, 0);
     }
 }

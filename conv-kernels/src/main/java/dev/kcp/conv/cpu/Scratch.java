@@ -7,27 +7,46 @@ import java.util.List;
 
 /** What one worker needs beside its operands. Kept between calls and grown only when too small. */
 final class Scratch implements AutoCloseable {
-    /** Rows of one kernel call: a leaf of 64 and the three rows after it. */
-    static final int WINDOW_ROWS = 67;
+    /**
+     * Channels that a kernel call takes at once. Long runs of each row suit the memory's prefetchers; with
+     * {@link #TILE_ROWS} rows they still lie in the second-level cache.
+     */
+    static final int BLOCK_CHANNELS = 1024;
+    /** Rows of one kernel call. */
+    static final int TILE_ROWS = 8;
+    /** Rows of the ring that holds a tile and the three rows before it, wherever it wraps. */
+    private static final int RING_ROWS = 2 * TILE_ROWS + 8;
 
-    final long[] window = new long[WINDOW_ROWS + 3];
-    final long[] dy = new long[WINDOW_ROWS];
-    final long[] g = new long[WINDOW_ROWS];
+    /** Addresses of a tile's input rows and the three before them. */
+    final long[] window = new long[TILE_ROWS + 3];
+    /** Addresses of a tile's rows of dy. */
+    final long[] dy = new long[TILE_ROWS];
 
-    private Memory gRows = Memory.allocateHost(0);
+    private final boolean vectors;
+    private final Memory ring = Memory.allocateHost((long) RING_ROWS * BLOCK_CHANNELS * Float.BYTES);
+    private int ringRow;
     private final List<Memory> sumBlocks = new ArrayList<>();
     private long sumBlockBytes;
     private int sumBlocksTaken;
     private final List<Long> freeSums = new ArrayList<>();
 
-    /** Room for {@link #WINDOW_ROWS} rows of g of a block of channels. */
-    long gRows(int channels) {
-        long bytes = (long) WINDOW_ROWS * channels * Float.BYTES;
-        if (gRows.bytes() < bytes) {
-            gRows.close();
-            gRows = Memory.allocateHost(bytes);
+    Scratch(boolean vectors) {
+        this.vectors = vectors;
+    }
+
+    /** Leading channels of a block that kernels take as vectors. */
+    int whole(int channels) {
+        return vectors ? Lanes.whole(channels) : 0;
+    }
+
+    /** The next {@code rows} FP32 rows of a block; the three rows taken before stay as they are. */
+    long takeRows(int rows, long pitchBytes) {
+        if (ringRow + rows > RING_ROWS) {
+            ringRow = 0;
         }
-        return gRows.address();
+        long address = ring.address() + ringRow * pitchBytes;
+        ringRow += rows;
+        return address;
     }
 
     /** Forgets all sums taken, and makes each block of sums at least this long. */
@@ -62,7 +81,7 @@ final class Scratch implements AutoCloseable {
 
     @Override
     public void close() {
-        gRows.close();
+        ring.close();
         sumBlocks.forEach(Memory::close);
         sumBlocks.clear();
         sumBlocksTaken = 0;

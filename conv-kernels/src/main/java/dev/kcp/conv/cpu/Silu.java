@@ -1,6 +1,7 @@
 package dev.kcp.conv.cpu;
 
 import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
 
@@ -25,7 +26,26 @@ final class Silu {
     private static final float C5 = Float.intBitsToFloat(0x3C091D10);
     private static final float C6 = Float.intBitsToFloat(0x3AB511E7);
 
+    // Broadcast once: a kernel made of fewer nodes is one that the compiler still inlines as a whole.
+    private static final FloatVector V_ZERO = broadcast(0f);
+    private static final FloatVector V_ONE = broadcast(1f);
+    private static final FloatVector V_SATURATED = broadcast(SATURATED);
+    private static final IntVector V_SATURATED_BITS = V_SATURATED.reinterpretAsInts();
+    private static final FloatVector V_MINUS_LOG2_E = broadcast(-LOG2_E);
+    private static final FloatVector V_SHIFT = broadcast(SHIFT);
+    private static final FloatVector V_MINUS_LN2_HIGH = broadcast(-LN2_HIGH);
+    private static final FloatVector V_MINUS_LN2_LOW = broadcast(-LN2_LOW);
+    private static final FloatVector V_C2 = broadcast(C2);
+    private static final FloatVector V_C3 = broadcast(C3);
+    private static final FloatVector V_C4 = broadcast(C4);
+    private static final FloatVector V_C5 = broadcast(C5);
+    private static final FloatVector V_C6 = broadcast(C6);
+
     private Silu() {}
+
+    private static FloatVector broadcast(float value) {
+        return FloatVector.broadcast(Lanes.FLOAT, value);
+    }
 
     /** exp(-|p|), 0 for |p| of about 87.7 and more. */
     static float expOfMinusAbs(float p) {
@@ -56,42 +76,41 @@ final class Silu {
         return q >= 0f ? high * Math.fma(bounded, low, 1f) : low * Math.fma(bounded, high, 1f);
     }
 
-    static FloatVector expOfMinusAbs(FloatVector p) {
-        FloatVector abs = p.abs();
-        FloatVector a = abs.blend(SATURATED, abs.compare(VectorOperators.GT, SATURATED));
-        FloatVector shifted = a.fma(broadcast(-LOG2_E), broadcast(SHIFT));
-        FloatVector n = shifted.sub(SHIFT);
-        FloatVector r = n.fma(broadcast(-LN2_LOW), n.fma(broadcast(-LN2_HIGH), a.neg()));
-        FloatVector q = broadcast(C6)
-                .fma(r, broadcast(C5))
-                .fma(r, broadcast(C4))
-                .fma(r, broadcast(C3))
-                .fma(r, broadcast(C2));
-        FloatVector mantissa = q.fma(r, broadcast(1f)).fma(r, broadcast(1f));
+    /** exp of minus {@code a} in [0, 88], given minus {@code a} too. */
+    private static FloatVector expOfMinus(FloatVector a, FloatVector minusA) {
+        FloatVector shifted = a.fma(V_MINUS_LOG2_E, V_SHIFT);
+        FloatVector n = shifted.sub(V_SHIFT);
+        FloatVector r = n.fma(V_MINUS_LN2_LOW, n.fma(V_MINUS_LN2_HIGH, minusA));
+        FloatVector q = V_C6.fma(r, V_C5).fma(r, V_C4).fma(r, V_C3).fma(r, V_C2);
+        FloatVector mantissa = q.fma(r, V_ONE).fma(r, V_ONE);
         return mantissa.mul(
                 shifted.reinterpretAsInts().lanewise(VectorOperators.LSHL, 23).reinterpretAsFloats());
     }
 
+    /** Positive floats are ordered as their bits are; a NaN becomes 88 here and comes back with p itself. */
     static FloatVector silu(FloatVector p) {
-        FloatVector e = expOfMinusAbs(p);
-        FloatVector high = broadcast(1f).div(e.add(1f));
-        FloatVector sigmoid = e.mul(high).blend(high, p.compare(VectorOperators.GE, 0f));
-        return p.blend(-SATURATED, p.compare(VectorOperators.LT, -SATURATED)).mul(sigmoid);
+        FloatVector a = p.abs()
+                .reinterpretAsInts()
+                .lanewise(VectorOperators.MIN, V_SATURATED_BITS)
+                .reinterpretAsFloats();
+        FloatVector minusA = a.neg();
+        FloatVector e = expOfMinus(a, minusA);
+        FloatVector high = V_ONE.div(e.add(V_ONE));
+        FloatVector below = minusA.mul(e.mul(high));
+        return p.mul(high).blend(below, p.compare(VectorOperators.LT, V_ZERO));
     }
 
+    /** Here a NaN stays one in a, and so in every product. */
     static FloatVector derivative(FloatVector q) {
-        FloatVector e = expOfMinusAbs(q);
-        FloatVector high = broadcast(1f).div(e.add(1f));
+        FloatVector abs = q.abs();
+        FloatVector a = abs.blend(V_SATURATED, abs.compare(VectorOperators.GT, V_SATURATED));
+        FloatVector minusA = a.neg();
+        FloatVector e = expOfMinus(a, minusA);
+        FloatVector high = V_ONE.div(e.add(V_ONE));
         FloatVector low = e.mul(high);
-        VectorMask<Float> positive = q.compare(VectorOperators.GE, 0f);
-        FloatVector bounded = q.blend(SATURATED, q.compare(VectorOperators.GT, SATURATED))
-                .blend(-SATURATED, q.compare(VectorOperators.LT, -SATURATED));
-        FloatVector here = low.blend(high, positive);
-        FloatVector there = high.blend(low, positive);
-        return here.mul(bounded.fma(there, broadcast(1f)));
-    }
-
-    private static FloatVector broadcast(float value) {
-        return FloatVector.broadcast(Lanes.FLOAT, value);
+        VectorMask<Float> negative = q.compare(VectorOperators.LT, V_ZERO);
+        FloatVector here = high.blend(low, negative);
+        FloatVector there = low.blend(high, negative);
+        return here.mul(a.blend(minusA, negative).fma(there, V_ONE));
     }
 }

@@ -31,7 +31,9 @@ final class Taps {
     }
 
     private static void put(long planes, long channels, int plane, int channel, float value) {
-        HostMemory.ALL.set(ValueLayout.JAVA_FLOAT, planes + (plane * channels + channel) * Float.BYTES, value);
+        // Every NaN the same, with a lower half of zeros: rounding to BF16 then needs no case for it.
+        float canonical = value == value ? value : Float.NaN;
+        HostMemory.ALL.set(ValueLayout.JAVA_FLOAT, planes + (plane * channels + channel) * Float.BYTES, canonical);
     }
 
     private static float get(Tensor tensor, long address, long index) {

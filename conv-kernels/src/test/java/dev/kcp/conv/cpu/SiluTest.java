@@ -12,6 +12,7 @@ class SiluTest {
     private static final double EXP_ULPS = 1;
 
     private static final double SILU_ULPS = 4;
+    private static final double DERIVATIVE_ULPS = 6;
 
     @Test
     void vectorAndScalarGiveTheSameBits() {
@@ -19,7 +20,7 @@ class SiluTest {
         Random random = new Random(1);
         for (int i = 0; i < 200_000; i += in.length) {
             for (int j = 0; j < in.length; j++) {
-                in[j] = i < 100_000 ? (float) (random.nextGaussian() * 20) : Float.intBitsToFloat(random.nextInt());
+                in[j] = i < 100_000 ? (float) (random.nextGaussian() * 20) : anyFloat(random);
             }
             FloatVector v = FloatVector.fromArray(Lanes.FLOAT, in, 0);
             for (int j = 0; j < in.length; j++) {
@@ -28,6 +29,12 @@ class SiluTest {
                 sameBits(in[j], Lanes.roundBf16(v).lane(j), BFloat16.round(in[j]));
             }
         }
+    }
+
+    /** Any bits, but a NaN only as kernels meet it: with a lower half of zeros. */
+    private static float anyFloat(Random random) {
+        int bits = random.nextInt();
+        return Float.intBitsToFloat(Float.isNaN(Float.intBitsToFloat(bits)) ? bits & 0xFFFF0000 | 0x400000 : bits);
     }
 
     private static void sameBits(float at, float got, float expected) {
@@ -58,6 +65,51 @@ class SiluTest {
                     .as("silu(%s)", p)
                     .isLessThanOrEqualTo(SILU_ULPS * Math.ulp((float) expected));
         }
+    }
+
+    @Test
+    void everyBf16NumberIsRightAndTheSameInVectors() {
+        float[] in = new float[Lanes.COUNT];
+        for (int bits = 0; bits < 1 << 16; bits += in.length) {
+            for (int j = 0; j < in.length; j++) {
+                in[j] = BFloat16.toFloat((short) (bits + j));
+            }
+            FloatVector v = FloatVector.fromArray(Lanes.FLOAT, in, 0);
+            FloatVector silu = Silu.silu(v);
+            FloatVector derivative = Silu.derivative(v);
+            for (int j = 0; j < in.length; j++) {
+                float p = in[j];
+                if (Float.isNaN(p)) {
+                    assertThat(silu.lane(j)).isNaN();
+                    assertThat(derivative.lane(j)).isNaN();
+                    continue;
+                }
+                sameBits(p, silu.lane(j), Silu.silu(p));
+                sameBits(p, derivative.lane(j), Silu.derivative(p));
+                if (Math.abs(p) < 88) {
+                    double s = p >= 0 ? 1 / (1 + Math.exp(-(double) p)) : Math.exp(p) / (1 + Math.exp((double) p));
+                    double r = p >= 0 ? Math.exp(-(double) p) / (1 + Math.exp(-(double) p)) : 1 / (1 + Math.exp(p));
+                    near(p, Silu.silu(p), p * s, SILU_ULPS);
+                    nearTerms(p, Silu.derivative(p), s * (1 + p * r), s * (1 + Math.abs(p) * r));
+                } else {
+                    assertThat(Silu.silu(p)).isEqualTo(p > 0 ? p : -0f);
+                    assertThat(Silu.derivative(p)).isEqualTo(p > 0 ? 1f : -0f);
+                }
+            }
+        }
+    }
+
+    private static void near(float at, float got, double expected, double ulps) {
+        assertThat(Math.abs(got - expected))
+                .as("at %s", at)
+                .isLessThanOrEqualTo(Math.max(ulps * Math.ulp((float) expected), Float.MIN_NORMAL));
+    }
+
+    /** Near a zero of the derivative its terms cancel; what counts is an ulp of them. */
+    private static void nearTerms(float at, float got, double expected, double terms) {
+        assertThat(Math.abs(got - expected))
+                .as("derivative at %s", at)
+                .isLessThanOrEqualTo(Math.max(DERIVATIVE_ULPS * terms * 0x1p-24, Float.MIN_NORMAL));
     }
 
     @Test

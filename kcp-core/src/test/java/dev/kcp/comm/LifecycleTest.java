@@ -1,0 +1,154 @@
+package dev.kcp.comm;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.kcp.KcpException;
+import dev.kcp.tensor.DType;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** How groups begin and end; numbers are those of the reports from users of related software. */
+@Timeout(60)
+class LifecycleTest {
+    private static long millisOf(Runnable body) {
+        long begin = System.nanoTime();
+        body.run();
+        return Duration.ofNanos(System.nanoTime() - begin).toMillis();
+    }
+
+    /** Case 54: both ends send before they receive, a thousand times, in both directions. */
+    @ParameterizedTest
+    @CsvSource({"local,2", "local,3", "local,4", "tcp,2", "tcp,3", "tcp,4"})
+    void case54EveryRankSendsBothWaysAtOnce(String transport, int ranks) throws Exception {
+        Ranks.run(transport, ranks, c -> {
+            try (Arena arena = Arena.ofShared()) {
+                MemorySegment mine = Ranks.pattern(arena, 24, c.rank());
+                MemorySegment left = arena.allocate(24);
+                MemorySegment right = arena.allocate(24);
+                int next = (c.rank() + 1) % ranks;
+                int previous = (c.rank() + ranks - 1) % ranks;
+                for (int step = 0; step < 1000; step++) {
+                    Call.Kind kind = step % 2 == 0 ? Call.Kind.HALO_FORWARD : Call.Kind.HALO_BACKWARD;
+                    c.exchange(
+                                    new Call(kind, "layer0", 4, DType.BF16, 1),
+                                    List.of(
+                                            new Segment(next, mine.address(), 24),
+                                            new Segment(previous, mine.address(), 24)),
+                                    List.of(
+                                            new Segment(previous, left.address(), 24),
+                                            new Segment(next, right.address(), 24)))
+                            .await();
+                }
+                Ranks.assertPattern(left, 24, previous);
+                Ranks.assertPattern(right, 24, next);
+            }
+            return null;
+        });
+    }
+
+    /** Case 71: all ranks fail at once, and closing is short. */
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "tcp"})
+    void case71AllFailAtOnceAndClose(String transport) throws Exception {
+        CountDownLatch together = new CountDownLatch(4);
+        List<Communicator> group = Ranks.group(transport, 4, Ranks.DEADLINE);
+        List<Object> millis = Ranks.onThreads(4, rank -> {
+            together.countDown();
+            together.await();
+            group.get(rank).abort("thrown on rank " + rank);
+            return millisOf(group.get(rank)::close);
+        });
+        assertThat(millis).allSatisfy(time -> assertThat((Long) time).isLessThan(10_000));
+    }
+
+    /** Case 74: the others have gone, in order or not; closing waits for none of them. */
+    @ParameterizedTest
+    @CsvSource({"local,true", "tcp,true", "local,false", "tcp,false"})
+    void case74ClosingAfterTheOthersHaveGone(String transport, boolean orderly) throws Exception {
+        CountDownLatch gone = new CountDownLatch(2);
+        List<Communicator> group = Ranks.group(transport, 3, Ranks.DEADLINE);
+        List<Object> millis = Ranks.onThreads(3, rank -> {
+            Communicator c = group.get(rank);
+            if (rank > 0) {
+                if (!orderly) {
+                    c.abort("left in anger");
+                }
+                long time = rank == 1 ? millisOf(c::close) : 0;
+                gone.countDown();
+                if (rank == 2) {
+                    c.close();
+                }
+                return time;
+            }
+            gone.await();
+            return millisOf(c::close);
+        });
+        assertThat((Long) millis.getFirst()).isLessThan(10_000);
+    }
+
+    /** Case 70: a rank that sleeps is named with the label and the step, by all that wait. */
+    @Test
+    void case70TheSleeperIsNamedWithLayerAndStep() throws Exception {
+        CountDownLatch over = new CountDownLatch(3);
+        List<Object> outcomes = Ranks.outcomes("tcp", 4, Duration.ofMillis(700), c -> {
+            if (c.rank() == 3) {
+                over.await();
+            }
+            try {
+                c.barrier("step 12 layer 5");
+            } finally {
+                over.countDown();
+            }
+            return null;
+        });
+        for (Object outcome : outcomes) {
+            assertThat(((KcpException) outcome).getMessage()).contains("step 12 layer 5", "awaitedRanks=[3]");
+        }
+    }
+
+    /** Case 76: groups of processes come and go without leaving threads or files. */
+    @Test
+    void case76TcpGroupsLeaveNothingBehind() throws Exception {
+        try (StoreServer store = StoreServer.start("127.0.0.1", 0, "job", "secret")) {
+            for (int i = 0; i < 5; i++) {
+                openAndClose(store, "warm " + i);
+            }
+            long files = openFiles();
+            int threads = Thread.activeCount();
+            for (int i = 0; i < 40; i++) {
+                openAndClose(store, "group " + i);
+            }
+            assertThat(openFiles()).isLessThanOrEqualTo(files + 4);
+            assertThat(Thread.activeCount()).isLessThanOrEqualTo(threads + 2);
+        }
+    }
+
+    private static void openAndClose(StoreServer store, String name) throws Exception {
+        List<Communicator> group = Ranks.join(store, 2, name, Ranks.DEADLINE);
+        Ranks.onThreads(2, rank -> {
+            try (Communicator c = group.get(rank);
+                    Communicator half = c.split(0, rank)) {
+                half.barrier("b");
+            }
+            return null;
+        });
+    }
+
+    private static long openFiles() throws IOException {
+        try (Stream<Path> files = Files.list(Path.of("/proc/self/fd"))) {
+            return files.count();
+        }
+    }
+}

@@ -1,0 +1,50 @@
+package dev.kcp.launcher;
+
+import dev.kcp.comm.RankInfo;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.function.IntSupplier;
+import picocli.CommandLine.Option;
+
+/** How many ranks a command has and how long they wait for each other; for every command whose work ranks share. */
+final class RankOptions {
+    @Option(
+            names = "--world",
+            paramLabel = "N",
+            description = "Ranks, started on this machine (default: WORLD_SIZE where this is a rank, else 1).")
+    private Integer world;
+
+    @Option(
+            names = "--deadline",
+            defaultValue = "60",
+            paramLabel = "SECONDS",
+            description = "Longest wait of one rank for another (${DEFAULT-VALUE}).")
+    private int deadlineSeconds;
+
+    /**
+     * Ranks of the job.
+     *
+     * @param me this process as its launcher described it
+     * @param otherwise how many where neither the option nor a launcher says so
+     * @throws IllegalArgumentException if there are too few or too many, or the launcher says otherwise
+     */
+    int ranks(Optional<RankInfo> me, IntSupplier otherwise) {
+        int ranks = world != null ? world : me.map(RankInfo::worldSize).orElseGet(otherwise::getAsInt);
+        if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
+            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
+        }
+        if (me.isPresent() && me.get().worldSize() != ranks) {
+            throw new IllegalArgumentException("--world contradicts the environment: world=" + ranks + " WORLD_SIZE="
+                    + me.get().worldSize());
+        }
+        return ranks;
+    }
+
+    /** Longest wait of one rank for another. */
+    Duration deadline() {
+        if (deadlineSeconds < 1) {
+            throw new IllegalArgumentException("--deadline must be at least 1 second: deadline=" + deadlineSeconds);
+        }
+        return Duration.ofSeconds(deadlineSeconds);
+    }
+}

@@ -1,0 +1,197 @@
+package dev.kcp.train;
+
+import dev.kcp.KcpException;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.FileVisitOption;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Stream;
+import java.util.zip.CRC32C;
+
+/**
+ * Training text as documents: the runs of lines between blank lines. A blank line holds nothing but its ending,
+ * {@code \n} or {@code \r\n}; a document ends before the line ending of its last line. Documents keep the order of their
+ * files, and files that of their paths.
+ */
+public final class TextCorpus {
+    private final List<byte[]> texts = new ArrayList<>();
+    private int[] textOf = new int[64];
+    private int[] beginOf = new int[64];
+    private int[] endOf = new int[64];
+    private int documents;
+    private long bytes;
+
+    private TextCorpus() {}
+
+    /** A corpus of the given texts, each as one file would be; NUL bytes are taken as they come. */
+    public static TextCorpus of(byte[]... texts) {
+        TextCorpus corpus = new TextCorpus();
+        for (byte[] text : texts) {
+            corpus.add(text);
+        }
+        return corpus;
+    }
+
+    /**
+     * Reads files, and folders with all that lies below them. Hidden files and folders below a given folder are skipped.
+     *
+     * @param allowBinary whether NUL bytes, which also mark where documents start and end, are taken as text
+     * @throws KcpException with {@code BAD_DATA} if a path is missing or unreadable, a file holds NUL bytes, or no
+     *     document was found
+     */
+    public static TextCorpus read(List<Path> paths, boolean allowBinary) {
+        TextCorpus corpus = new TextCorpus();
+        for (Path path : paths) {
+            for (Path file : filesUnder(path)) {
+                byte[] text = readAll(file);
+                int nul = allowBinary ? -1 : indexOfNul(text);
+                if (nul >= 0) {
+                    throw bad("the file holds NUL bytes, so it is hardly text: file=" + file + " offset=" + nul, null);
+                }
+                corpus.add(text);
+            }
+        }
+        if (corpus.documents == 0) {
+            throw bad("no document was found, all text is blank: data=" + paths, null);
+        }
+        return corpus;
+    }
+
+    /** Documents, none of them empty. */
+    public int documents() {
+        return documents;
+    }
+
+    /** Length of a document. */
+    public int bytes(int document) {
+        return endOf[document] - beginOf[document];
+    }
+
+    /** Length of all documents together. */
+    public long bytes() {
+        return bytes;
+    }
+
+    /** A checksum of all documents and where they end. */
+    long digest() {
+        CRC32C checksum = new CRC32C();
+        for (int document = 0; document < documents; document++) {
+            checksum.update(texts.get(textOf[document]), beginOf[document], bytes(document));
+            checksum.update(0);
+        }
+        return checksum.getValue();
+    }
+
+    /** Copies bytes {@code [begin, end)} of a document. */
+    void copy(int document, int begin, int end, byte[] to, int toOffset) {
+        System.arraycopy(texts.get(textOf[document]), beginOf[document] + begin, to, toOffset, end - begin);
+    }
+
+    private void add(byte[] text) {
+        texts.add(text);
+        int begin = -1;
+        int end = -1;
+        for (int line = 0; line < text.length; ) {
+            int newline = line;
+            while (newline < text.length && text[newline] != '\n') {
+                newline++;
+            }
+            // A carriage return belongs to the line's ending only where a newline follows it.
+            boolean carriageReturn = newline < text.length && newline > line && text[newline - 1] == '\r';
+            int lineEnd = carriageReturn ? newline - 1 : newline;
+            if (lineEnd > line) {
+                begin = begin < 0 ? line : begin;
+                end = lineEnd;
+            } else if (begin >= 0) {
+                addDocument(begin, end);
+                begin = -1;
+            }
+            line = newline + 1;
+        }
+        if (begin >= 0) {
+            addDocument(begin, end);
+        }
+    }
+
+    private void addDocument(int begin, int end) {
+        if (documents == textOf.length) {
+            textOf = Arrays.copyOf(textOf, 2 * documents);
+            beginOf = Arrays.copyOf(beginOf, 2 * documents);
+            endOf = Arrays.copyOf(endOf, 2 * documents);
+        }
+        textOf[documents] = texts.size() - 1;
+        beginOf[documents] = begin;
+        endOf[documents] = end;
+        documents++;
+        bytes += end - begin;
+    }
+
+    private static List<Path> filesUnder(Path path) {
+        if (Files.isRegularFile(path)) {
+            return List.of(path);
+        }
+        if (!Files.isDirectory(path)) {
+            throw bad(
+                    (Files.exists(path) ? "neither a file nor a folder" : "no such file or folder") + ": data=" + path,
+                    null);
+        }
+        try (Stream<Path> all = Files.walk(path, FileVisitOption.FOLLOW_LINKS)) {
+            return all.filter(Files::isRegularFile)
+                    .filter(file -> !isHidden(path.relativize(file)))
+                    .sorted()
+                    .toList();
+        } catch (IOException failure) {
+            throw folderUnreadable(path, failure);
+        } catch (UncheckedIOException failure) {
+            throw folderUnreadable(path, failure.getCause());
+        }
+    }
+
+    private static KcpException folderUnreadable(Path path, IOException failure) {
+        return bad("the folder cannot be read: data=" + path + " cause=" + FileFailures.reason(failure), failure);
+    }
+
+    private static boolean isHidden(Path relative) {
+        for (Path name : relative) {
+            if (name.toString().startsWith(".")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static byte[] readAll(Path file) {
+        try {
+            return Files.readAllBytes(file);
+        } catch (IOException failure) {
+            throw bad("the file cannot be read: file=" + file + " cause=" + FileFailures.reason(failure), failure);
+        } catch (OutOfMemoryError failure) {
+            throw bad("the file does not fit into memory: file=" + file + " bytes=" + sizeOf(file), failure);
+        }
+    }
+
+    private static String sizeOf(Path file) {
+        try {
+            return Long.toString(Files.size(file));
+        } catch (IOException unknown) {
+            return "unknown";
+        }
+    }
+
+    private static int indexOfNul(byte[] text) {
+        for (int i = 0; i < text.length; i++) {
+            if (text[i] == 0) {
+                return i;
+            }
+        }
+        return -1;
+    }
+
+    private static KcpException bad(String message, Throwable cause) {
+        return new KcpException(KcpException.Code.BAD_DATA, message, cause);
+    }
+}

@@ -1,0 +1,52 @@
+package dev.kcp.train;
+
+import dev.kcp.core.Layout;
+import java.util.Objects;
+
+/**
+ * Everything that decides a run's numbers, but for the text and the number of ranks.
+ *
+ * @param shape size of the model
+ * @param tokens tokens of the packed batch of each step, over all ranks
+ * @param steps optimizer steps
+ * @param seed of first values and of the documents' order
+ * @param learningRate peak of the schedule
+ * @param weightDecay share of the learning rate by which matrices shrink each step
+ * @param clipNorm greatest norm of the whole gradient
+ * @param layout how the batch's tokens are shared out over ranks
+ * @param align packed tokens between places where the batch may be cut
+ * @param checkpoint whether layers are recomputed in backward instead of keeping their activations
+ */
+public record TrainConfig(
+        ModelShape shape,
+        int tokens,
+        int steps,
+        long seed,
+        double learningRate,
+        double weightDecay,
+        double clipNorm,
+        Layout layout,
+        int align,
+        boolean checkpoint) {
+    public TrainConfig {
+        Objects.requireNonNull(shape, "shape");
+        Objects.requireNonNull(layout, "layout");
+        if (tokens < 1 || steps < 1) {
+            throw new IllegalArgumentException(
+                    "a run needs at least one token and one step: tokens=" + tokens + " steps=" + steps);
+        }
+        if (align < 1) {
+            throw new IllegalArgumentException("alignment must be at least 1: align=" + align);
+        }
+        if (!(learningRate > 0) || Double.isInfinite(learningRate)) {
+            throw new IllegalArgumentException("the learning rate must be above 0: learningRate=" + learningRate);
+        }
+        if (!(weightDecay >= 0 && learningRate * weightDecay < 1)) {
+            throw new IllegalArgumentException("weight decay must shrink, not turn, a weight: weightDecay="
+                    + weightDecay + " learningRate=" + learningRate);
+        }
+        if (!(clipNorm > 0)) {
+            throw new IllegalArgumentException("the gradient's limit must be above 0: clipNorm=" + clipNorm);
+        }
+    }
+}
