@@ -1,5 +1,6 @@
 package dev.kcp.launcher;
 
+import dev.kcp.comm.CallMerge;
 import dev.kcp.comm.StoreServer;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
@@ -21,6 +22,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.Collectors;
 
 /**
  * Starts the ranks of one job on this machine, watches them, and ends all at the first failure, at the timeout, or when
@@ -231,10 +233,28 @@ public final class LocalAgent {
             traces.put(worker.rank(), trace(worker));
         }
         FailureReport report = new FailureReport(Host.name(), startedAt, first, timeout, ends, traces);
-        String text = report.text();
+        String text = report.text() + callsReport();
         err.write(text);
         spec.errorFile().ifPresent(file -> FailureJson.write(file, FailureJson.of(report, exitCode, attempt)));
         return new LaunchResult(exitCode, Optional.of(text), timeout.isEmpty());
+    }
+
+    /** Who was behind and where ranks differed, by what they wrote of their calls; empty where none wrote. */
+    private String callsReport() {
+        List<Path> files = workers.stream()
+                .map(worker -> CallLog.file(calls, worker.rank()))
+                .filter(Files::isRegularFile)
+                .toList();
+        try {
+            return files.isEmpty()
+                    ? ""
+                    : CallMerge.report(files)
+                            .lines()
+                            .map(line -> "kcp:   calls: " + line + "\n")
+                            .collect(Collectors.joining());
+        } catch (RuntimeException unreadable) {
+            return ""; // A rank that was killed while it wrote, or a program that writes something else there.
+        }
     }
 
     private RankTrace trace(WorkerProcess worker) {
