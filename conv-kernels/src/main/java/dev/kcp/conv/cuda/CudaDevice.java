@@ -21,12 +21,14 @@ public final class CudaDevice implements AutoCloseable {
     private final int ordinal;
     private final CUdevice handle = new CUdevice();
     private final CUcontext context = new CUcontext();
+    private final long contextHandle;
     private boolean closed;
 
     private CudaDevice(int ordinal) {
         this.ordinal = ordinal;
         check("cuDeviceGet", JCudaDriver.cuDeviceGet(handle, ordinal));
         check("cuDevicePrimaryCtxRetain", JCudaDriver.cuDevicePrimaryCtxRetain(context, handle));
+        contextHandle = Handles.addressOf(context);
         makeCurrent();
         keepFreedMemory();
     }
@@ -76,7 +78,7 @@ public final class CudaDevice implements AutoCloseable {
         if (closed) {
             throw new IllegalStateException("the device was closed: device=" + device());
         }
-        check("cuCtxSetCurrent", JCudaDriver.cuCtxSetCurrent(context));
+        Driver.makeCurrent(contextHandle);
     }
 
     public Device device() {

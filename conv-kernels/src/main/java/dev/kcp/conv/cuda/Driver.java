@@ -4,7 +4,12 @@ import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;
 import java.nio.file.Path;
@@ -16,6 +21,9 @@ import org.bytedeco.cuda.global.cudart;
 
 /** The CUDA driver's first use, and the one place where its result codes become exceptions. */
 final class Driver {
+    /** {@code CUresult cuCtxSetCurrent(CUcontext)}, before every call of a program; called directly, for it is called most. */
+    private static MethodHandle setCurrent;
+
     private static boolean ready;
 
     private Driver() {}
@@ -45,7 +53,28 @@ final class Driver {
         if (code != CUresult.CUDA_SUCCESS) {
             throw new KcpException(Code.MISSING_DEVICE, "no CUDA device: cuInit failed with " + describe(code));
         }
+        setCurrent = setCurrent();
         ready = true;
+    }
+
+    @SuppressWarnings("restricted")
+    private static MethodHandle setCurrent() {
+        MemorySegment function = SymbolLookup.libraryLookup("libcuda.so.1", Arena.global())
+                .find("cuCtxSetCurrent")
+                .orElseThrow();
+        return Linker.nativeLinker()
+                .downcallHandle(function, FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG));
+    }
+
+    /** Makes a context the calling thread's. */
+    static void makeCurrent(long context) {
+        int code;
+        try {
+            code = (int) setCurrent.invokeExact(context);
+        } catch (Throwable e) {
+            throw new IllegalStateException("cuCtxSetCurrent could not be called", e);
+        }
+        check("cuCtxSetCurrent", code);
     }
 
     @SuppressWarnings("restricted")
