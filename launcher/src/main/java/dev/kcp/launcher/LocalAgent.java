@@ -35,7 +35,7 @@ public final class LocalAgent {
 
     private static final Duration SHUTDOWN_SLACK = Duration.ofSeconds(2);
     /** How long ranks that met at the store may take to say what they know of a failure. */
-    private static final long LAST_WORDS_NANOS = TimeUnit.SECONDS.toNanos(1);
+    private static final long LAST_WORDS_NANOS = TimeUnit.SECONDS.toNanos(2);
     /** How long hung ranks may take to say what their threads do, before they are ended. */
     private static final Duration THREAD_DUMP_LIMIT = Duration.ofMillis(1500);
 
