@@ -94,9 +94,9 @@ public record RankInfo(
 
     /**
      * Finds out which launcher started this process, by the table in {@link RankSource}, and where its ranks meet: at
-     * KCP_STORE, by the file KCP_RENDEZVOUS_FILE, or at MASTER_ADDR and MASTER_PORT. Ranks that Open MPI, Hydra or Slurm
-     * started all on one host need none of these: they meet by a file that only this user can read. KCP_JOB_ID and
-     * KCP_SECRET are read where they are set.
+     * KCP_STORE, by the file KCP_RENDEZVOUS_FILE, or at MASTER_ADDR and MASTER_PORT. Ranks that Open MPI, Hydra, Slurm or
+     * torchrun started all on one host need none of these: they meet by a file that only this user can read. KCP_JOB_ID
+     * and KCP_SECRET are read where they are set.
      *
      * @return empty where this process is no rank of a job: no launcher, or another launcher's job of one process
      * @throws IllegalArgumentException if the set is incomplete or impossible; the text gives name=value
@@ -114,10 +114,22 @@ public record RankInfo(
         String master = env.get("MASTER_ADDR");
         int port = env.containsKey("MASTER_PORT") ? RankSource.number(env, "MASTER_PORT") : 0;
         HostAndPort store = env.containsKey("KCP_STORE") ? store(env.get("KCP_STORE")) : null;
-        boolean isTold = store != null || master != null || port != 0;
         RendezvousFile file = env.containsKey("KCP_RENDEZVOUS_FILE")
                 ? new RendezvousFile(path(env.get("KCP_RENDEZVOUS_FILE")), false)
-                : isTold ? null : ofOneHost(source.get(), place, env).orElse(null);
+                : null;
+        boolean isPortHeld = source.get().isMasterPortHeld(env);
+        if (store == null && file == null && (isPortHeld || (master == null && port == 0))) {
+            file = ofOneHost(source.get(), place, env).orElse(null);
+            if (file == null && isPortHeld) {
+                throw new IllegalArgumentException("torchrun itself listens at the master port, so rank 0 cannot; start"
+                        + " torchrun with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 or set KCP_RENDEZVOUS_FILE: "
+                        + RankSource.AGENT_STORE + "=" + env.get(RankSource.AGENT_STORE) + " MASTER_PORT=" + port);
+            }
+        }
+        if (file != null && file.oneHost()) {
+            master = null;
+            port = 0;
+        }
         return Optional.of(new RankInfo(
                 place.rank(),
                 place.localRank(),

@@ -40,6 +40,9 @@ public enum RankSource {
     /** Set to a source's name, or to {@code none}, it overrides the order. */
     static final String CHOICE = "KCP_LAUNCHER";
 
+    /** torchrun sets it to True where its own store listens at MASTER_ADDR and MASTER_PORT. */
+    static final String AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE";
+
     private final String label;
     private final String rank;
     private final List<String> worldSize;
@@ -137,6 +140,11 @@ public enum RankSource {
         return name.isPresent() ? OptionalInt.of(number(env, name.get())) : OptionalInt.empty();
     }
 
+    /** Whether the launcher itself listens at the master's port, so that rank 0 cannot. */
+    boolean isMasterPortHeld(Map<String, String> env) {
+        return this == ENV && "true".equalsIgnoreCase(env.get(AGENT_STORE));
+    }
+
     /** A name for the job that its ranks share and no other job of this machine has at the same time. */
     Optional<String> jobName(Map<String, String> env) {
         return switch (this) {
@@ -148,7 +156,12 @@ public enum RankSource {
                         ? Optional.of("slurm-" + env.get("SLURM_JOB_ID") + "." + env.get("SLURM_STEP_ID"))
                         : Optional.empty();
             case PMI -> parentProcess().map(parent -> "pmi-" + parent);
-            case ENV, PMIX, KUBERNETES -> Optional.empty();
+            case ENV ->
+                isMasterPortHeld(env)
+                        ? Optional.of("torchrun-" + env.get("TORCHELASTIC_RUN_ID") + "-" + env.get("MASTER_PORT") + "-"
+                                + env.getOrDefault("TORCHELASTIC_RESTART_COUNT", "0"))
+                        : Optional.empty();
+            case PMIX, KUBERNETES -> Optional.empty();
         };
     }
 

@@ -152,6 +152,21 @@ class RankSourceTest {
     }
 
     @Test
+    void portThatTorchrunHoldsIsNotUsed() {
+        Map<String, String> held = all(TORCHRUN, MASTER, Map.of("TORCHELASTIC_USE_AGENT_STORE", "True"));
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> RankInfo.fromEnvironment(held))
+                .withMessageEndingWith("TORCHELASTIC_USE_AGENT_STORE=True MASTER_PORT=29500");
+        held.put("LOCAL_WORLD_SIZE", "8");
+        held.put("TORCHELASTIC_RUN_ID", "a/b");
+        held.put("TORCHELASTIC_RESTART_COUNT", "1");
+        assertThat(RankInfo.fromEnvironment(held).orElseThrow().file().path()).hasFileName("torchrun-a_b-29500-1");
+        held.put("TORCHELASTIC_USE_AGENT_STORE", "False");
+        assertThat(RankInfo.fromEnvironment(held).orElseThrow().meetingPlace())
+                .isEqualTo(new HostAndPort("node0", 29500));
+    }
+
+    @Test
     void fileOfTheUserCountsAndAStoreCountsMore() {
         Map<String, String> env = all(POD, Map.of("KCP_RENDEZVOUS_FILE", "/shared/job"));
         RankInfo me = RankInfo.fromEnvironment(env).orElseThrow();

@@ -74,8 +74,9 @@ final class DoctorCommand implements Callable<Integer> {
     }
 
     static String table(List<Check> checks) {
-        int width =
-                checks.stream().mapToInt(check -> check.name().length()).max().orElse(0);
+        int width = Math.max(
+                "=> cuda".length(),
+                checks.stream().mapToInt(check -> check.name().length()).max().orElse(0));
         StringBuilder text = new StringBuilder();
         for (Check check : checks) {
             text.append(String.format(

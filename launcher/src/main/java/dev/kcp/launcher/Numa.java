@@ -45,10 +45,14 @@ final class Numa {
 
     /** The command line under numactl: neighbouring ranks share a node, and every node gets about as many. */
     List<String> bind(List<String> command, int rank, int ranks) {
-        int node = nodes.get((int) ((long) rank * nodes.size() / ranks));
+        int node = node(nodes, rank, ranks);
         List<String> bound =
                 new ArrayList<>(List.of(numactl.toString(), "--cpunodebind=" + node, "--preferred=" + node, "--"));
         bound.addAll(command);
         return bound;
+    }
+
+    static int node(List<Integer> nodes, int rank, int ranks) {
+        return nodes.get((int) ((long) rank * nodes.size() / ranks));
     }
 }

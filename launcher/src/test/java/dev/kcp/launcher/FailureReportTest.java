@@ -2,6 +2,9 @@ package dev.kcp.launcher;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
@@ -82,5 +85,56 @@ class FailureReportTest {
         assertThat(FailureReport.listed(List.of(3))).isEqualTo("3");
         assertThat(FailureReport.listed(List.of(0, 1))).isEqualTo("0, 1");
         assertThat(FailureReport.listed(List.of(0, 2, 3, 4, 5, 9))).isEqualTo("0, 2-5, 9");
+    }
+
+    private static final RankTrace TRACE = new RankTrace(
+            List.of("noise", "kcp: cut file: in=x"),
+            List.of(Path.of("/logs/rank-1.err")),
+            Optional.of(Path.of("/work/hs_err_pid7_rank1.log")),
+            List.of("{\"n\":6}", "{\"n\":7,\"kind\":\"HALO_FORWARD\"}", "{\"n\":"),
+            List.of("\"GC\" os_prio=0", "", "\"main\" #1 prio=5", "\tat a.B.wait(B.java:3)", "", "\"other\""));
+
+    @Test
+    void traceOfTheFirstFailureFollowsItsLine() {
+        List<RankEnd> ends = List.of(end(0, 143, 40, RankEnd.Cause.LAUNCHER), end(1, 3, 10, RankEnd.Cause.OWN));
+        FailureReport report =
+                new FailureReport("box", START, Optional.of(ends.get(1)), Optional.empty(), ends, Map.of(1, TRACE));
+        assertThat(report.text()).isEqualTo("""
+                        kcp: rank 1 exited with code 3 after 0.0 s: host=box pid=101
+                        kcp:   its last words: cut file: in=x
+                        kcp:   its crash log: /work/hs_err_pid7_rank1.log
+                        kcp:   its last call: {"n":
+                        kcp:   its log: /logs/rank-1.err
+                        kcp:   its threads: "main" #1 prio=5
+                        kcp:   its threads: at a.B.wait(B.java:3)
+                        kcp:   rank 0 ended by kcp with SIGTERM
+                        """);
+    }
+
+    @Test
+    void jsonHasWhatTheTextHas() {
+        List<RankEnd> ends = List.of(end(0, 143, 40, RankEnd.Cause.LAUNCHER), end(1, 139, 1500, RankEnd.Cause.OWN));
+        FailureReport report =
+                new FailureReport("box", START, Optional.of(ends.get(1)), Optional.empty(), ends, Map.of(1, TRACE));
+        ObjectNode json = FailureJson.of(report, 5, 2);
+        assertThat(json.get("exit_code").asInt()).isEqualTo(5);
+        assertThat(json.get("reason").asText()).isEqualTo("rank_failed");
+        assertThat(json.get("restarts").asInt()).isEqualTo(2);
+        JsonNode first = json.get("first_failure");
+        assertThat(first.get("rank").asInt()).isEqualTo(1);
+        assertThat(first.get("pid").asInt()).isEqualTo(101);
+        assertThat(first.get("host").asText()).isEqualTo("box");
+        assertThat(first.get("signal").asText()).isEqualTo("SIGSEGV");
+        assertThat(first.has("exit_code")).isFalse();
+        assertThat(first.get("after_s").asDouble()).isEqualTo(1.5);
+        assertThat(first.get("message").asText()).isEqualTo("cut file: in=x");
+        assertThat(first.get("crash_file").asText()).endsWith("hs_err_pid7_rank1.log");
+        assertThat(first.get("logs").get(0).asText()).isEqualTo("/logs/rank-1.err");
+        assertThat(first.get("last_calls").get(1).get("kind").asText()).isEqualTo("HALO_FORWARD");
+        assertThat(first.get("last_calls").get(2).asText()).isEqualTo("{\"n\":");
+        assertThat(first.get("thread_dump")).hasSize(6);
+        assertThat(json.get("ranks")).hasSize(2);
+        assertThat(json.get("ranks").get(0).get("ended_by_launcher").asBoolean())
+                .isTrue();
     }
 }

@@ -196,4 +196,43 @@ class KcpScriptTest {
         assertThat(result.exitCode()).isEqualTo(8);
         assertThat(result.err()).hasLineCount(1).contains("Maven");
     }
+
+    /** Writes what a JVM that records its start would write. */
+    private static final String RECORDING = "for word; do case $word in -XX:AOTCacheOutput=*) "
+            + "echo record >\"${word#*=}\"; exit 0 ;; esac; done; echo \"java $*\"";
+
+    @Test
+    void laterStartsReadTheRecordOfTheBuild() throws Exception {
+        jdk = jdk("recording", "25.0.3", RECORDING);
+        Result first = kcp(Map.of(), "train");
+        assertThat(first.out()).containsPattern("-XX:AOTCache=" + root + "/launcher/target/app\\.\\d+/kcp\\.aot ");
+        assertThat(kcp(Map.of(), "train").out()).isEqualTo(first.out());
+        assertThat(mavenCalls()).hasSize(1);
+    }
+
+    @Test
+    void recordOfAnotherJdkIsLeftAlone() throws Exception {
+        jdk = jdk("recording", "25.0.3", RECORDING);
+        kcp(Map.of(), "train");
+        jdk = jdk("other", "26", "echo \"java $*\"");
+        assertThat(kcp(Map.of(), "train").out()).startsWith("java ").doesNotContain("AOTCache");
+    }
+
+    @Test
+    void buildWithoutARecordStartsAllTheSame() throws Exception {
+        jdk = jdk("crashing", "25.0.3", "case $* in *AOTCacheOutput*) exit 134 ;; esac; echo \"java $*\"");
+        Result result = kcp(Map.of(), "train");
+        assertThat(result.exitCode()).isZero();
+        assertThat(result.out()).startsWith("java ").doesNotContain("AOTCache");
+    }
+
+    @Test
+    void commandsThatDoNotComputeStartWithTheSmallCompiler() throws Exception {
+        assertThat(kcp(Map.of(), "run", "-n", "2", "--", "true").out()).contains(" -XX:TieredStopAtLevel=1 ");
+        assertThat(kcp(Map.of(), "train").out()).doesNotContain("TieredStopAtLevel");
+        // The user's own choice of a collector must not meet another one.
+        assertThat(kcp(Map.of("KCP_JAVA_OPTS", "-XX:+UseZGC"), "run").out())
+                .contains(" -XX:+UseZGC ")
+                .doesNotContain("UseSerialGC");
+    }
 }

@@ -11,6 +11,7 @@ import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 
@@ -27,6 +28,10 @@ public final class CpuConvEngine implements ConvEngine {
     private final Scratch[] scratch;
     private Memory planes = Memory.allocateHost(0);
     private Memory zeros = Memory.allocateHost(0);
+    /** Layers of one step see one batch; it is known by its offsets, not by who holds them. */
+    private int[] lastOffsets;
+
+    private ShardTables lastBatch;
     private boolean closed;
 
     /**
@@ -60,8 +65,13 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack) {
-        return ShardTables.ofDocuments(ConvChecks.offsets(cuSeqlens, rows, allowSlack));
+    public synchronized Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack) {
+        int[] offsets = ConvChecks.offsets(cuSeqlens, rows, allowSlack);
+        if (!Arrays.equals(offsets, lastOffsets)) {
+            lastBatch = ShardTables.ofDocuments(offsets);
+            lastOffsets = offsets;
+        }
+        return lastBatch;
     }
 
     @Override
