@@ -101,6 +101,11 @@ class FaultMatrixTest {
             assertThat(result.err().lines())
                     .as("what the launcher says in %s", all)
                     .anyMatch(line -> line.startsWith("kcp:") && line.contains("rank " + FaultRank.CULPRIT));
+            if (fault == Fault.SIGSTOP || fault == Fault.SIGKILL) {
+                assertThat(result.err().lines())
+                        .as("what the ranks' calls tell in %s", all)
+                        .anyMatch(line -> line.startsWith("kcp:   calls: rank " + FaultRank.CULPRIT + " "));
+            }
             if (outcome == Outcome.REFUSED_LOCALLY) {
                 assertThat(all).contains("rank " + FaultRank.CULPRIT + " failed: layer");
             }
