@@ -1,10 +1,14 @@
 package dev.kcp.launcher;
 
+import dev.kcp.comm.CallMerge;
 import dev.kcp.comm.CallRecorder;
 import dev.kcp.comm.Communicator;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /** Where ranks write their latest collective calls when their group fails or they are told to end. */
 final class CallLog {
@@ -33,6 +37,20 @@ final class CallLog {
                                 }
                             },
                             "kcp-last-calls"));
+        }
+    }
+
+    /** Who is behind and where ranks differ, in lines; empty where ranks wrote nothing, or not in kcp's own form. */
+    static List<String> compare(Path folder) {
+        try (Stream<Path> all = Files.list(folder)) {
+            List<Path> files = all.filter(file -> file.getFileName().toString().matches("rank\\d+\\.jsonl"))
+                    .sorted()
+                    .toList();
+            return files.isEmpty() ? List.of() : CallMerge.report(files).lines().toList();
+        } catch (IOException | RuntimeException unreadable) {
+            System.getLogger(CallLog.class.getName())
+                    .log(System.Logger.Level.DEBUG, "calls cannot be compared: folder=" + folder, unreadable);
+            return List.of();
         }
     }
 }

@@ -28,6 +28,7 @@ final class FailureJson {
         json.put("restarts", restarts);
         report.timeout().ifPresent(timeout -> json.put("timeout_s", timeout.toMillis() / 1e3));
         report.first().ifPresent(first -> json.set("first_failure", rank(report, first)));
+        lines(json, "calls", report.calls());
         ArrayNode ranks = json.putArray("ranks");
         report.ends().forEach(end -> ranks.add(rank(report, end)));
         return json;

@@ -20,6 +20,7 @@ import java.util.Optional;
  * @param timeout the timeout that passed, if it did
  * @param ends how every rank ended, by rank
  * @param traces what ranks left behind, by rank; empty for those that left nothing
+ * @param calls which ranks are behind in their collective calls and where they differ, if they kept a record
  */
 record FailureReport(
         String host,
@@ -27,14 +28,18 @@ record FailureReport(
         Optional<RankEnd> first,
         Optional<Duration> timeout,
         List<RankEnd> ends,
-        Map<Integer, RankTrace> traces) {
+        Map<Integer, RankTrace> traces,
+        List<String> calls) {
 
     /** So many hung ranks have their main thread shown on the console; the JSON has all. */
     private static final int SHOWN_STACKS = 2;
 
+    private static final int SHOWN_CALLS = 12;
+
     FailureReport {
         ends = List.copyOf(ends);
         traces = Map.copyOf(traces);
+        calls = List.copyOf(calls);
     }
 
     RankTrace trace(int rank) {
@@ -92,6 +97,9 @@ record FailureReport(
                 .append('\n'));
         if (first.isEmpty()) {
             appendHungRanks(text);
+        }
+        for (String line : calls.subList(0, Math.min(SHOWN_CALLS, calls.size()))) {
+            text.append("kcp:   calls: ").append(line).append('\n');
         }
         return text.toString();
     }

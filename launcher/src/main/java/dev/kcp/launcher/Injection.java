@@ -26,12 +26,13 @@ record Injection(Kind kind, int rank, int step) {
         THROW,
         /** The rank takes a second longer in this step and every later one. */
         SLOW,
-        /** The rank makes a collective call that no other makes. */
+        /** All ranks make a collective call, and this rank another one than the others. */
         DESYNC
     }
 
     private static final Pattern FORM = Pattern.compile("([a-z]+)@(\\d{1,9}):(\\d{1,9})");
     private static final long SLOW_MILLIS = 1000;
+    private static final String DESYNC_LABEL = "injected call";
 
     /**
      * Reads faults written as {@code kind@rank:step}.
@@ -73,6 +74,8 @@ record Injection(Kind kind, int rank, int step) {
             boolean isDue = fault.kind() == Kind.SLOW ? nextStep >= fault.step() : nextStep == fault.step();
             if (isDue && fault.rank() == communicator.rank()) {
                 fault.strike(communicator);
+            } else if (isDue && fault.kind() == Kind.DESYNC) {
+                communicator.barrier(DESYNC_LABEL);
             }
         }
     }
@@ -89,7 +92,7 @@ record Injection(Kind kind, int rank, int step) {
                 throw new KcpException(
                         KcpException.Code.RANK_FAILED, "injected failure: rank=" + rank + " step=" + step);
             case SLOW -> sleep(SLOW_MILLIS);
-            case DESYNC -> communicator.barrier("injected call of rank " + rank);
+            case DESYNC -> communicator.allGather(DESYNC_LABEL, new byte[Long.BYTES]);
         }
     }
 

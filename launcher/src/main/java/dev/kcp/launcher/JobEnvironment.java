@@ -32,8 +32,7 @@ record JobEnvironment(int worldSize, String masterHost, int masterPort, String j
             "KCP_STORE",
             "KCP_JOB_ID",
             "KCP_SECRET",
-            "KCP_RESTART",
-            "KCP_CALLS_DIR");
+            "KCP_RESTART");
 
     /** The user's choice among launchers, which this launcher settles, and options of this launcher. */
     private static final String CHOICE = "KCP_LAUNCHER";

@@ -26,9 +26,9 @@ final class JobFolder implements AutoCloseable {
         return Files.createDirectory(folder.resolve("rank-" + rank));
     }
 
-    /** A folder in which ranks may keep a record of their collective calls, {@code rank<k>.jsonl}. */
-    Path calls() throws IOException {
-        return Files.createDirectories(folder.resolve("calls"));
+    /** A folder for what concerns all ranks, such as the records of their collective calls. */
+    Path shared() throws IOException {
+        return Files.createDirectories(folder.resolve("shared"));
     }
 
     /** Removes everything; what cannot be removed stays, since the job's result matters more. */

@@ -1,6 +1,5 @@
 package dev.kcp.launcher;
 
-import dev.kcp.comm.CallMerge;
 import dev.kcp.comm.StoreServer;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
@@ -22,7 +21,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.stream.Collectors;
 
 /**
  * Starts the ranks of one job on this machine, watches them, and ends all at the first failure, at the timeout, or when
@@ -36,8 +34,8 @@ public final class LocalAgent {
     private static final Duration SHUTDOWN_SLACK = Duration.ofSeconds(2);
     /** How long ranks that met at the store may take to say what they know of a failure. */
     private static final long LAST_WORDS_NANOS = TimeUnit.SECONDS.toNanos(2);
-    /** How long hung ranks may take to say what their threads do, before they are ended. */
-    private static final Duration THREAD_DUMP_LIMIT = Duration.ofMillis(1500);
+    /** How long hung ranks may take to say what their threads do, before they are ended; they need a fraction of it. */
+    private static final Duration THREAD_DUMP_LIMIT = Duration.ofSeconds(5);
 
     private static final long STRAGGLER_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long HELD_OUTPUT_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -61,6 +59,7 @@ public final class LocalAgent {
     private volatile boolean outputClosed;
     private boolean interrupted;
     private Instant startedAt;
+    private Path scratch;
     private Path calls;
     private Map<Integer, List<String>> threadDumps = Map.of();
     private Stop stop = Stop.NONE;
@@ -159,7 +158,9 @@ public final class LocalAgent {
             JobEnvironment job, int storePort, JobFolder folder, Path setsid, Map<String, String> inherited)
             throws IOException {
         startedAt = Instant.now();
-        calls = folder.calls();
+        scratch = folder.shared();
+        String kept = inherited.getOrDefault(CallLog.VARIABLE, "");
+        calls = kept.isBlank() ? scratch : Path.of(kept).toAbsolutePath();
         for (int rank = 0; rank < spec.ranks() && !shutdown; rank++) {
             Path scratch = folder.ofRank(rank);
             List<String> command = spec.command().forRank(rank, Files.createDirectory(scratch.resolve("tmp")));
@@ -167,7 +168,7 @@ public final class LocalAgent {
             Map<String, String> environment = new HashMap<>(inherited);
             environment.putAll(job.of(rank, storePort));
             environment.put("KCP_RESTART", Integer.toString(attempt));
-            environment.put("KCP_CALLS_DIR", calls.toString());
+            environment.put(CallLog.VARIABLE, calls.toString());
             workers.add(WorkerProcess.start(
                     rank, command, environment, scratch, setsid, spec.grace(), output, wake::release));
         }
@@ -192,7 +193,7 @@ public final class LocalAgent {
                 stopAll(Stop.OUTPUT_CLOSED);
             } else if (System.nanoTime() - startNanos > timeoutNanos) {
                 if (stop == Stop.NONE) {
-                    threadDumps = ThreadDumps.take(livingGroups(), calls, THREAD_DUMP_LIMIT);
+                    threadDumps = ThreadDumps.take(livingGroups(), scratch, THREAD_DUMP_LIMIT);
                 }
                 stopAll(Stop.TIMEOUT);
             }
@@ -248,29 +249,12 @@ public final class LocalAgent {
         for (WorkerProcess worker : workers) {
             traces.put(worker.rank(), trace(worker));
         }
-        FailureReport report = new FailureReport(Host.name(), startedAt, first, timeout, ends, traces);
-        String text = report.text() + callsReport();
+        FailureReport report =
+                new FailureReport(Host.name(), startedAt, first, timeout, ends, traces, CallLog.compare(calls));
+        String text = report.text();
         err.write(text);
         spec.errorFile().ifPresent(file -> FailureJson.write(file, FailureJson.of(report, exitCode, attempt)));
         return new LaunchResult(exitCode, Optional.of(text), timeout.isEmpty());
-    }
-
-    /** Who was behind and where ranks differed, by what they wrote of their calls; empty where none wrote. */
-    private String callsReport() {
-        List<Path> files = workers.stream()
-                .map(worker -> CallLog.file(calls, worker.rank()))
-                .filter(Files::isRegularFile)
-                .toList();
-        try {
-            return files.isEmpty()
-                    ? ""
-                    : CallMerge.report(files)
-                            .lines()
-                            .map(line -> "kcp:   calls: " + line + "\n")
-                            .collect(Collectors.joining());
-        } catch (RuntimeException unreadable) {
-            return ""; // A rank that was killed while it wrote, or a program that writes something else there.
-        }
     }
 
     private RankTrace trace(WorkerProcess worker) {
@@ -284,7 +268,7 @@ public final class LocalAgent {
                 worker.lastLines(),
                 logs,
                 RankTrace.crashFile(crashFolders, rank, worker.programPid(), startedAt),
-                RankTrace.lastCalls(calls.resolve("rank" + rank + ".jsonl")),
+                RankTrace.lastCalls(CallLog.file(calls, rank)),
                 threadDumps.getOrDefault(rank, List.of()));
     }
 

@@ -140,10 +140,11 @@ final class OutputPump {
     private void takePending() {
         byte[] line = pending.toByteArray();
         pending.reset();
-        if (route.hidesJvmWarning() && Arrays.equals(line, INCUBATOR_WARNING)) {
+        boolean isJvmWarning = Arrays.equals(line, INCUBATOR_WARNING);
+        if (route.hidesJvmWarning() && isJvmWarning) {
             return;
         }
-        if (route.tail() != null) {
+        if (route.tail() != null && !isJvmWarning) {
             route.tail().add(line);
         }
         if (route.console() != null) {

@@ -58,8 +58,9 @@ class FailureReportTest {
                 end(3, 143, 40, RankEnd.Cause.LAUNCHER),
                 end(4, 5, 40, RankEnd.Cause.OWN),
                 end(5, 143, 40, RankEnd.Cause.LAUNCHER));
-        String text =
-                new FailureReport("box", START, Optional.of(ends.get(1)), Optional.empty(), ends, Map.of()).text();
+        String text = new FailureReport(
+                        "box", START, Optional.of(ends.get(1)), Optional.empty(), ends, Map.of(), List.of())
+                .text();
         assertThat(text).isEqualTo("""
                         kcp: rank 1 was ended by SIGKILL (signal 9) after 2.5 s: host=box pid=101
                         kcp:   ranks 0, 2, 3, 5 ended by kcp with SIGTERM
@@ -71,7 +72,7 @@ class FailureReportTest {
     void timeoutNamesNoRankAsFirst() {
         List<RankEnd> ends = List.of(end(0, 0, 40, RankEnd.Cause.OWN), end(1, 137, 3000, RankEnd.Cause.LAUNCHER));
         String text = new FailureReport(
-                        "box", START, Optional.empty(), Optional.of(Duration.ofMillis(1500)), ends, Map.of())
+                        "box", START, Optional.empty(), Optional.of(Duration.ofMillis(1500)), ends, Map.of(), List.of())
                 .text();
         assertThat(text).isEqualTo("""
                         kcp: the job passed its timeout of 1.5 s and was ended: host=box
@@ -97,8 +98,14 @@ class FailureReportTest {
     @Test
     void traceOfTheFirstFailureFollowsItsLine() {
         List<RankEnd> ends = List.of(end(0, 143, 40, RankEnd.Cause.LAUNCHER), end(1, 3, 10, RankEnd.Cause.OWN));
-        FailureReport report =
-                new FailureReport("box", START, Optional.of(ends.get(1)), Optional.empty(), ends, Map.of(1, TRACE));
+        FailureReport report = new FailureReport(
+                "box",
+                START,
+                Optional.of(ends.get(1)),
+                Optional.empty(),
+                ends,
+                Map.of(1, TRACE),
+                List.of("rank 0 is behind"));
         assertThat(report.text()).isEqualTo("""
                         kcp: rank 1 exited with code 3 after 0.0 s: host=box pid=101
                         kcp:   its last words: cut file: in=x
@@ -108,14 +115,21 @@ class FailureReportTest {
                         kcp:   its threads: "main" #1 prio=5
                         kcp:   its threads: at a.B.wait(B.java:3)
                         kcp:   rank 0 ended by kcp with SIGTERM
+                        kcp:   calls: rank 0 is behind
                         """);
     }
 
     @Test
     void jsonHasWhatTheTextHas() {
         List<RankEnd> ends = List.of(end(0, 143, 40, RankEnd.Cause.LAUNCHER), end(1, 139, 1500, RankEnd.Cause.OWN));
-        FailureReport report =
-                new FailureReport("box", START, Optional.of(ends.get(1)), Optional.empty(), ends, Map.of(1, TRACE));
+        FailureReport report = new FailureReport(
+                "box",
+                START,
+                Optional.of(ends.get(1)),
+                Optional.empty(),
+                ends,
+                Map.of(1, TRACE),
+                List.of("rank 0 is behind"));
         ObjectNode json = FailureJson.of(report, 5, 2);
         assertThat(json.get("exit_code").asInt()).isEqualTo(5);
         assertThat(json.get("reason").asText()).isEqualTo("rank_failed");
@@ -133,6 +147,7 @@ class FailureReportTest {
         assertThat(first.get("last_calls").get(1).get("kind").asText()).isEqualTo("HALO_FORWARD");
         assertThat(first.get("last_calls").get(2).asText()).isEqualTo("{\"n\":");
         assertThat(first.get("thread_dump")).hasSize(6);
+        assertThat(json.get("calls").get(0).asText()).isEqualTo("rank 0 is behind");
         assertThat(json.get("ranks")).hasSize(2);
         assertThat(json.get("ranks").get(0).get("ended_by_launcher").asBoolean())
                 .isTrue();

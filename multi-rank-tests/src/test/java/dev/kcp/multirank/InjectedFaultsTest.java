@@ -35,7 +35,7 @@ class InjectedFaultsTest {
                 "--layers",
                 "1",
                 "--deadline",
-                "8",
+                fault.startsWith("hang") ? "10" : "50",
                 "--inject",
                 fault);
     }
@@ -53,6 +53,9 @@ class InjectedFaultsTest {
                         .as(fault.getKey() + "\n" + result.err())
                         .isEqualTo(fault.getValue());
                 assertThat(result.err()).contains("injected fault: " + fault.getKey());
+                if (fault.getKey().startsWith("desync")) {
+                    assertThat(result.err()).containsPattern("kcp: +calls: .*injected call");
+                }
                 if (fault.getKey().startsWith("kill")) {
                     assertThat(result.err()).contains("kcp: rank 1 was ended by SIGKILL (signal 9)");
                 }
