@@ -66,15 +66,8 @@ public final class CausalConv1d {
             ConvChecks.rowsLike(x, "dy", dy);
         }
         ConvChecks.gradients(x, bias, out);
-        Operands in = new Operands(x, weight, bias, null);
-        try (Shard batch = engine.batch(cuSeqlens, x.rows(), options.allowSlack());
-                Tensor sums = out.wantsSums()
-                        ? engine.allocate(options.policy().sumType(), batch.nodeCount(), in.sumPlanes(), in.channels())
-                        : null) {
-            engine.main(batch, in, options, dy, out.dx(), null, sums);
-            if (sums != null) {
-                engine.round(sums, out.dweight(), out.dbias());
-            }
+        try (Shard batch = engine.batch(cuSeqlens, x.rows(), options.allowSlack())) {
+            engine.backward(batch, new Operands(x, weight, bias, null), options, dy, out);
         }
         return out;
     }

@@ -108,6 +108,23 @@ public interface ConvEngine extends AutoCloseable {
      */
     void owed(Shard shard, Operands in, Tensor tail, Tensor received, Tensor dx);
 
+    /**
+     * A whole batch's gradients, those that {@code out} has room for.
+     *
+     * @param batch from {@link #batch}
+     * @param dy BF16 {@code [S, C]}, or null for zeros
+     */
+    default void backward(Shard batch, Operands in, ConvOptions options, Tensor dy, Gradients out) {
+        try (Tensor sums = out.wantsSums()
+                ? allocate(options.policy().sumType(), batch.nodeCount(), in.sumPlanes(), in.channels())
+                : null) {
+            main(batch, in, options, dy, out.dx(), null, sums);
+            if (sums != null) {
+                round(sums, out.dweight(), out.dbias());
+            }
+        }
+    }
+
     @Override
     void close();
 }

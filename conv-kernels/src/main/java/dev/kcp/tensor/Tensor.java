@@ -6,7 +6,7 @@ import java.util.Objects;
 
 /**
  * A typed view of memory: rows of contiguous elements, {@code pitchElements} apart. The last dimension is the row; all
- * dimensions before it count rows. A tensor made by {@link #zeros} owns its memory and frees it on {@link #close()};
+ * dimensions before it count rows. A tensor made by {@link #zeros} or {@link #adopt} owns its memory and frees it on {@link #close()};
  * every other tensor borrows, and closing it does nothing.
  */
 public final class Tensor implements AutoCloseable {
@@ -31,6 +31,12 @@ public final class Tensor implements AutoCloseable {
         long[] copy = checkedShape(shape);
         Memory memory = Memory.allocateHost(Math.multiplyExact(elements(copy), dtype.bytes()));
         return new Tensor(memory, true, 0, dtype, copy[copy.length - 1], copy);
+    }
+
+    /** Dense tensor that takes over the memory: closing the tensor closes it. */
+    public static Tensor adopt(Memory memory, DType dtype, long... shape) {
+        long[] copy = checkedShape(shape);
+        return new Tensor(memory, true, 0, dtype, copy[copy.length - 1], copy).checkedInside();
     }
 
     /** Dense tensor over memory that somebody else owns, from its first byte. */

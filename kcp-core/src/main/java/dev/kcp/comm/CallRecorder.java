@@ -29,6 +29,7 @@ public final class CallRecorder {
     private final String transport;
     private final Deque<Entry> entries = new ArrayDeque<>();
     private volatile Path failureFile;
+    private volatile boolean open = true;
 
     CallRecorder(int rank, int size, String transport) {
         this.rank = rank;
@@ -109,6 +110,15 @@ public final class CallRecorder {
     /** Writes the calls to this file when the group fails: a passed deadline, an abort, a lost rank. Null: nowhere. */
     public void writeOnFailure(Path file) {
         failureFile = file;
+    }
+
+    /** Whether the rank has yet to close the last of its communicators. */
+    public boolean isOpen() {
+        return open;
+    }
+
+    void closed() {
+        open = false;
     }
 
     void failed(Failure failure) {

@@ -368,6 +368,7 @@ final class Mesh {
             }
         }
         if (last) {
+            recorder.closed();
             sayGoodbye();
         }
     }

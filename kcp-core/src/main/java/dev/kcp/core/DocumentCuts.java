@@ -8,7 +8,7 @@ final class DocumentCuts {
 
     /** Even parts, with cuts on packed multiples of {@code align}. */
     static FragmentTable even(CuSeqlens cuSeqlens, int ranks, int align) {
-        FragmentTable.Builder fragments = new FragmentTable.Builder(ranks);
+        FragmentTable.Builder fragments = FragmentTable.Builder.inPackedOrder(ranks);
         int[] cuts = new int[2 * ranks + 1];
         for (int d = 0; d < cuSeqlens.documents(); d++) {
             evenCuts(cuSeqlens, d, align, cuts);
@@ -19,7 +19,7 @@ final class DocumentCuts {
 
     /** Parts as the caller cuts them, see {@link Partition#zigzagPerDocument}. */
     static FragmentTable at(CuSeqlens cuSeqlens, int ranks, List<int[]> cutPoints) {
-        FragmentTable.Builder fragments = new FragmentTable.Builder(ranks);
+        FragmentTable.Builder fragments = FragmentTable.Builder.inPackedOrder(ranks);
         int[] cuts = new int[2 * ranks + 1];
         for (int d = 0; d < cuSeqlens.documents(); d++) {
             int[] wanted = cutPoints.get(d);
@@ -65,7 +65,9 @@ final class DocumentCuts {
         cuts[0] = 0;
         cuts[parts] = end - begin;
         for (int part = 1; part < parts; part++) {
-            if (firstMultiple > lastMultiple) {
+            if (align == 1) {
+                cuts[part] = (int) ((long) part * (end - begin) / parts);
+            } else if (firstMultiple > lastMultiple) {
                 cuts[part] = end - begin;
             } else {
                 long cut = begin + (long) part * (end - begin) / parts;

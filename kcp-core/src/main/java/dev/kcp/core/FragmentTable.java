@@ -11,8 +11,11 @@ final class FragmentTable {
     private final int[] document;
     private final int[] offset;
     private final int[] length;
+    /** The ranks of the lines in packed order, each rank's lines in its own; null where nobody knows that order. */
+    private final int[] packedRanks;
 
-    private FragmentTable(int[] rankBegin, int[] document, int[] offset, int[] length) {
+    private FragmentTable(int[] rankBegin, int[] document, int[] offset, int[] length, int[] packedRanks) {
+        this.packedRanks = packedRanks;
         this.rankBegin = rankBegin;
         this.document = document;
         this.offset = offset;
@@ -20,7 +23,7 @@ final class FragmentTable {
     }
 
     static FragmentTable of(List<List<Fragment>> fragments) {
-        Builder builder = new Builder(fragments.size());
+        Builder builder = Builder.inAnyOrder(fragments.size());
         for (int rank = 0; rank < fragments.size(); rank++) {
             for (Fragment fragment : fragments.get(rank)) {
                 builder.add(rank, fragment.document(), fragment.offset(), fragment.length());
@@ -36,6 +39,27 @@ final class FragmentTable {
     /** First line of a rank; {@code begin(ranks())} is the end of all. */
     int begin(int rank) {
         return rankBegin[rank];
+    }
+
+    /** All lines in packed order; sorted only where they were not made in it. */
+    int[] packedOrder(CuSeqlens cuSeqlens) {
+        int[] order = new int[document.length];
+        if (packedRanks != null) {
+            int[] next = Arrays.copyOf(rankBegin, ranks());
+            for (int i = 0; i < order.length; i++) {
+                order[i] = next[packedRanks[i]]++;
+            }
+        } else {
+            long[] keys = new long[order.length];
+            for (int line = 0; line < keys.length; line++) {
+                keys[line] = (long) (cuSeqlens.begin(document[line]) + offset[line]) << Integer.SIZE | line;
+            }
+            Arrays.sort(keys);
+            for (int i = 0; i < order.length; i++) {
+                order[i] = (int) keys[i];
+            }
+        }
+        return order;
     }
 
     int document(int line) {
@@ -86,19 +110,38 @@ final class FragmentTable {
         });
     }
 
-    /** Takes fragments in any order of ranks, each rank's in its own order. */
+    /** Takes each rank's fragments in its own order. */
     static final class Builder {
         private static final int FIELDS = 3;
 
         private final int[][] lines;
         private final int[] counts;
+        private final boolean inPackedOrder;
+        private int[] packedRanks = new int[64];
+        private int all;
 
-        Builder(int ranks) {
+        private Builder(int ranks, boolean inPackedOrder) {
+            this.inPackedOrder = inPackedOrder;
             lines = new int[ranks][FIELDS * 8];
             counts = new int[ranks];
         }
 
+        static Builder inAnyOrder(int ranks) {
+            return new Builder(ranks, false);
+        }
+
+        /** For fragments that come as the packed batch is walked from left to right. */
+        static Builder inPackedOrder(int ranks) {
+            return new Builder(ranks, true);
+        }
+
         void add(int rank, int document, int offset, int length) {
+            if (inPackedOrder) {
+                if (all == packedRanks.length) {
+                    packedRanks = Arrays.copyOf(packedRanks, 2 * all);
+                }
+                packedRanks[all++] = rank;
+            }
             int at = FIELDS * counts[rank]++;
             if (at == lines[rank].length) {
                 lines[rank] = Arrays.copyOf(lines[rank], 2 * at);
@@ -114,10 +157,10 @@ final class FragmentTable {
             for (int rank = 0; rank < counts.length; rank++) {
                 rankBegin[rank + 1] = rankBegin[rank] + counts[rank];
             }
-            int all = rankBegin[counts.length];
-            int[] document = new int[all];
-            int[] offset = new int[all];
-            int[] length = new int[all];
+            int count = rankBegin[counts.length];
+            int[] document = new int[count];
+            int[] offset = new int[count];
+            int[] length = new int[count];
             for (int rank = 0; rank < counts.length; rank++) {
                 int[] from = lines[rank];
                 for (int i = 0, line = rankBegin[rank]; i < counts[rank]; i++, line++) {
@@ -126,7 +169,7 @@ final class FragmentTable {
                     length[line] = from[FIELDS * i + 2];
                 }
             }
-            return new FragmentTable(rankBegin, document, offset, length);
+            return new FragmentTable(rankBegin, document, offset, length, inPackedOrder ? packedRanks : null);
         }
     }
 }

@@ -50,32 +50,21 @@ public final class HaloPlan {
 
     /** The last rows of a piece, to the ranks of the pieces that read them. */
     private static void addRowsRead(Pieces pieces, int owner, Rows rows) {
-        int documentEnd = pieces.documentEnd[owner];
         int end = pieces.end[owner];
-        if (end == documentEnd) {
-            return;
-        }
-        for (int u = Math.max(pieces.begin[owner], end - ShardTables.HISTORY); u < end; u++) {
-            int newest = Math.min(documentEnd - 1, u + ShardTables.HISTORY);
-            for (int k = owner + 1; k < pieces.count() && pieces.begin[k] <= newest; k++) {
-                rows.add(pieces.rank[owner], pieces.rank[k], u);
-            }
+        int newest = Math.min(pieces.documentEnd[owner], end + ShardTables.HISTORY);
+        for (int k = owner + 1; k < pieces.count() && pieces.begin[k] < newest; k++) {
+            int oldest = Math.max(pieces.begin[owner], pieces.begin[k] - ShardTables.HISTORY);
+            rows.add(pieces.rank[owner], pieces.rank[k], oldest, end);
         }
     }
 
     /** The first rows of a piece, to the ranks of the pieces that they read. */
     private static void addRowsReading(Pieces pieces, int reader, Rows rows) {
-        int documentBegin = pieces.documentBegin[reader];
         int begin = pieces.begin[reader];
-        if (begin == documentBegin) {
-            return;
-        }
-        int end = Math.min(pieces.end[reader], begin + ShardTables.HISTORY);
-        for (int t = begin; t < end; t++) {
-            int oldest = Math.max(documentBegin, t - ShardTables.HISTORY);
-            for (int k = reader - 1; k >= 0 && pieces.end[k] > oldest; k--) {
-                rows.add(pieces.rank[reader], pieces.rank[k], t);
-            }
+        int oldest = Math.max(pieces.documentBegin[reader], begin - ShardTables.HISTORY);
+        for (int k = reader - 1; k >= 0 && pieces.end[k] > oldest; k--) {
+            int end = Math.min(pieces.end[reader], pieces.end[k] + ShardTables.HISTORY);
+            rows.add(pieces.rank[reader], pieces.rank[k], begin, end);
         }
     }
 
@@ -97,7 +86,7 @@ public final class HaloPlan {
                 .sum();
     }
 
-    /** Collects rows by edge. Tokens come in rising order. */
+    /** Collects rows by edge. */
     private static final class Rows {
         private final int[][][] tokens;
         private final int[][] counts;
@@ -107,22 +96,28 @@ public final class HaloPlan {
             counts = new int[ranks][];
         }
 
-        void add(int from, int to, int token) {
+        /**
+         * Adds tokens {@code [begin, end)} of one piece, at most three. Pieces come in rising order, and of the runs of one
+         * piece the longest comes first: where the edge has any token of the run, it has all.
+         */
+        void add(int from, int to, int begin, int end) {
             if (tokens[from] == null) {
                 tokens[from] = new int[tokens.length][];
                 counts[from] = new int[tokens.length];
             }
             int[] list = tokens[from][to];
             int count = counts[from][to];
-            if (count > 0 && list[count - 1] == token) {
+            if (count > 0 && list[count - 1] >= begin) {
                 return;
             }
-            if (list == null || count == list.length) {
-                list = list == null ? new int[8] : Arrays.copyOf(list, 2 * count);
+            if (list == null || count + ShardTables.HISTORY > list.length) {
+                list = list == null ? new int[16] : Arrays.copyOf(list, 2 * list.length);
                 tokens[from][to] = list;
             }
-            list[count] = token;
-            counts[from][to] = count + 1;
+            for (int token = begin; token < end; token++) {
+                list[count++] = token;
+            }
+            counts[from][to] = count;
         }
 
         List<Edge> edges() {

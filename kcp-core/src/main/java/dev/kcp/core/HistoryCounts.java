@@ -1,6 +1,7 @@
 package dev.kcp.core;
 
 import dev.kcp.conv.ShardTables;
+import java.nio.ByteBuffer;
 import java.util.Arrays;
 
 /**
@@ -49,6 +50,18 @@ public final class HistoryCounts {
             throw new IllegalArgumentException("history counts for another number of documents: counts=" + rows.length
                     + " documents=" + cuSeqlens.documents());
         }
+    }
+
+    /** The digest of a partition together with these counts. */
+    long digest(long partition) {
+        if (isNone()) {
+            return partition;
+        }
+        ByteBuffer bytes = ByteBuffer.allocate(Long.BYTES + rows.length).putLong(partition);
+        for (int count : rows) {
+            bytes.put((byte) count);
+        }
+        return Digest.of(bytes.flip());
     }
 
     @Override

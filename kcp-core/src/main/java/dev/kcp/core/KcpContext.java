@@ -20,6 +20,9 @@ import java.util.Objects;
  * first exchange, or {@link #awaitAgreement}, waits for what they mean and compares.
  */
 public final class KcpContext implements AutoCloseable {
+    /** Changes whenever rows would travel in another order, so that ranks of different versions are told apart. */
+    private static final int RULES = 1;
+
     private final RankPlan plan;
     private final Communicator communicator;
     private final ConvEngine engine;
@@ -59,7 +62,7 @@ public final class KcpContext implements AutoCloseable {
                 "batch",
                 "plan=" + Long.toHexString(plan.digest()) + " documents="
                         + partition.cuSeqlens().documents() + " tokens="
-                        + partition.cuSeqlens().tokens() + " taps=" + ConvChecks.TAPS);
+                        + partition.cuSeqlens().tokens() + " taps=" + ConvChecks.TAPS + " rules=" + RULES);
     }
 
     public Partition partition() {

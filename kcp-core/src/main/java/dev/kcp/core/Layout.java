@@ -43,7 +43,7 @@ public enum Layout {
         if (this == ZIGZAG_PER_DOCUMENT) {
             return DocumentCuts.even(cuSeqlens, ranks, align);
         }
-        FragmentTable.Builder fragments = new FragmentTable.Builder(ranks);
+        FragmentTable.Builder fragments = FragmentTable.Builder.inPackedOrder(ranks);
         int parts = this == CONTIGUOUS ? ranks : 2 * ranks;
         for (int part = 0; part < parts; part++) {
             int begin = packedCut(cuSeqlens, part, parts, align);

@@ -4,8 +4,6 @@ import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.ShardTables;
 import java.nio.ByteBuffer;
 import java.nio.IntBuffer;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -162,12 +160,7 @@ public final class Partition {
                 ints.put(table.document(line)).put(table.offset(line)).put(table.length(line));
             }
         }
-        try {
-            return ByteBuffer.wrap(MessageDigest.getInstance("SHA-256").digest(bytes.array()))
-                    .getLong();
-        } catch (NoSuchAlgorithmException e) {
-            throw new IllegalStateException("every Java platform has SHA-256", e);
-        }
+        return Digest.of(bytes);
     }
 
     @Override

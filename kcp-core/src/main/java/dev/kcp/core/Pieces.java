@@ -11,8 +11,6 @@ final class Pieces {
     /** Stands in place of a fragment's number where a piece is a caller's history rows. */
     static final int HISTORY = -1;
 
-    private static final int LINE_BITS = 32;
-
     final int[] begin;
     final int[] end;
     final int[] document;
@@ -44,18 +42,14 @@ final class Pieces {
     static Pieces of(CuSeqlens cuSeqlens, FragmentTable table) {
         int ranks = table.ranks();
         int lines = table.begin(ranks);
-        long[] keys = new long[lines];
         int[] rowOfLine = new int[lines];
         int[] rankOfLine = new int[lines];
         int count = 0;
         for (int r = 0; r < ranks; r++) {
             long row = 0;
             for (int line = table.begin(r); line < table.begin(r + 1); line++) {
-                int d = table.document(line);
                 checkInside(cuSeqlens, table, r, line);
-                if (table.length(line) > 0) {
-                    keys[count++] = (long) (cuSeqlens.begin(d) + table.offset(line)) << LINE_BITS | line;
-                }
+                count += table.length(line) > 0 ? 1 : 0;
                 rowOfLine[line] = (int) row;
                 rankOfLine[line] = r;
                 row += table.length(line);
@@ -64,16 +58,17 @@ final class Pieces {
                 }
             }
         }
-        // Each rank's lines rise in the usual layouts, and sorting runs that rise is merging.
-        Arrays.sort(keys, 0, count);
         Pieces pieces = new Pieces(ranks, count);
-        for (int i = 0; i < count; i++) {
-            int line = (int) keys[i];
-            int d = table.document(line);
-            int first = (int) (keys[i] >>> LINE_BITS);
-            int r = rankOfLine[line];
-            pieces.set(i, first, first + table.length(line), d, cuSeqlens.begin(d), cuSeqlens.end(d));
-            pieces.own(i, r, line - table.begin(r), rowOfLine[line]);
+        int to = 0;
+        for (int line : table.packedOrder(cuSeqlens)) {
+            int length = table.length(line);
+            if (length > 0) {
+                int d = table.document(line);
+                int r = rankOfLine[line];
+                int first = cuSeqlens.begin(d) + table.offset(line);
+                pieces.set(to, first, first + length, d, cuSeqlens.begin(d), cuSeqlens.end(d));
+                pieces.own(to++, r, line - table.begin(r), rowOfLine[line]);
+            }
         }
         pieces.checkCover(cuSeqlens);
         return pieces;

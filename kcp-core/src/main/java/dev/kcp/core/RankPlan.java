@@ -27,7 +27,7 @@ final class RankPlan {
         history.check(partition.cuSeqlens());
         this.partition = partition;
         this.history = history;
-        digest = history.isNone() ? partition.digest() : partition.digest() ^ 0x9E3779B97F4A7C15L * history.hashCode();
+        digest = history.digest(partition.digest());
         Pieces pieces = partition.pieces().with(history);
         plan = HaloPlan.of(pieces);
         int[] own = pieces.of(rank);

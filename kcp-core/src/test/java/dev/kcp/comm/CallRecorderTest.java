@@ -47,7 +47,7 @@ class CallRecorderTest {
     @ValueSource(strings = {"local", "tcp"})
     void aRankThatStopsIsTheOneBehind(String transport) throws Exception {
         CountDownLatch over = new CountDownLatch(2);
-        Ranks.outcomes(transport, 3, Duration.ofMillis(800), c -> {
+        Ranks.outcomes(transport, 3, Duration.ofMillis(2000), c -> {
             c.recorder().writeOnFailure(file(c.rank()));
             passOn(c, HALO);
             if (c.rank() == 2) {

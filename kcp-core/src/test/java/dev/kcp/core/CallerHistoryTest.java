@@ -202,6 +202,15 @@ class CallerHistoryTest {
         }
     }
 
+    /** Case 10: last rows of documents of every length modulo 8, around the sizes of tasks. */
+    @ParameterizedTest
+    @ValueSource(ints = {128, 1024})
+    void case10LastRowsAroundTaskSizes(int around) {
+        int[] lengths = java.util.stream.IntStream.range(around - 4, around + 4).toArray();
+        Partition partition = Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(lengths), 3, 1);
+        assertJoined(new Random(around), partition, lengths, SiluGradPolicy.BF16);
+    }
+
     /** One document in three batches: each batch's last rows are the next one's history. */
     @Test
     void lastRowsOfABatchAreTheHistoryOfTheNext() {

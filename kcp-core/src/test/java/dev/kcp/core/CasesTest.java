@@ -24,7 +24,12 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Reports from users of related software that no other test of this module holds; numbers are those of the list. */
+/**
+ * Reports from users of related software as tests; numbers are those of the list. Held by other tests: 7 and 10
+ * CallerHistoryTest, 13 KcpConv1dTest, 15 ByteCountsTest, 20 by poisoned buffers in {@link Sharded}, 43, 44 and 48
+ * PlanCacheTest, 54, 70, 71, 74 and 76 LifecycleTest, 55 and 77 ExchangeTest, 56, 57 and 100 SoakTest, 62 and 63
+ * RecomputeHandleTest, 64, 68, 73 and 75 FailureTest, 69 TcpProcessTest.
+ */
 class CasesTest {
     /** Case 8: empty documents among others. */
     @ParameterizedTest
@@ -103,6 +108,22 @@ class CasesTest {
                 assertSameBits("dweight", twice.dweight(), once.dweight());
             }
         });
+    }
+
+    /** Case 18: rows beyond the documents are refused by the rank that has them, and all ranks are told. */
+    @Test
+    void case18RowsBeyondTheDocumentsAreRefused() {
+        Partition partition = Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(944), 2, 1);
+        assertThatThrownBy(() -> LocalRanks.run(2, Sharded.DEADLINE, communicator -> {
+                    int rows = communicator.rank() == 1 ? 474 : 472;
+                    try (ConvEngine engine = new CpuConvEngine(1);
+                            KcpContext context = new KcpContext(partition, communicator, engine);
+                            ConvCase in = ConvCase.random(18, 8, rows)) {
+                        KcpConv1d conv = new KcpConv1d("layer0", ConvOptions.DEFAULT);
+                        return conv.forward(context, in.x(), in.weight(), null, in.dy(), null);
+                    }
+                }))
+                .hasMessageContaining("rows=474 tokens=472 rank=1");
     }
 
     /** Case 65: a rank with only slack rows gives zeros and joins the sum. */

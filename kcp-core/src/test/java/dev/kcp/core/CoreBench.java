@@ -18,6 +18,8 @@ import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -31,7 +33,7 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * Times of plan building and of the halo's share in a step, as JSON on stdout; see benchmarks/README.md. Medians of 20 after
+ * Times of plan building and of the halo's share in a step, as JSON on stdout; see benchmarks/core.md. Medians of 20 after
  * 20 that are not counted.
  */
 final class CoreBench {
@@ -52,6 +54,21 @@ final class CoreBench {
         }
         halo(json.putArray("halo_share"));
         System.out.println(json.toPrettyString());
+    }
+
+    /** As {@link #medianMillis}, of this thread's own time on a processor, which other processes do not lengthen. */
+    private static double medianCpuMillis(int warmUps, Runnable body) {
+        ThreadMXBean own = ManagementFactory.getThreadMXBean();
+        double[] millis = new double[RUNS];
+        for (int i = -warmUps; i < RUNS; i++) {
+            long begin = own.getCurrentThreadCpuTime();
+            body.run();
+            if (i >= 0) {
+                millis[i] = (own.getCurrentThreadCpuTime() - begin) / 1e6;
+            }
+        }
+        Arrays.sort(millis);
+        return (millis[RUNS / 2 - 1] + millis[RUNS / 2]) / 2;
     }
 
     private static double medianMillis(Runnable body) {
@@ -93,6 +110,8 @@ final class CoreBench {
                             .put("ranks", 8)
                             .put("local_fragments", plan.tables().fragments())
                             .put("millis", millis)
+                            .put("cpu_millis", medianCpuMillis(0, () -> build.get()
+                                    .close()))
                             .put("millis_of_partition", partition);
                 }
             }

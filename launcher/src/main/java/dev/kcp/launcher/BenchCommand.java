@@ -4,6 +4,7 @@ import dev.kcp.KcpException;
 import dev.kcp.bench.BenchReport;
 import dev.kcp.bench.BenchShape;
 import dev.kcp.bench.CpuBench;
+import dev.kcp.bench.CudaBench;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.SiluGradPolicy;
@@ -11,6 +12,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
@@ -76,13 +78,17 @@ final class BenchCommand implements Callable<Integer> {
     @Override
     public Integer call() {
         List<BenchShape> parsed = shapes.stream().map(BenchShape::parse).toList();
-        int cpuThreads = threads == null ? Runtime.getRuntime().availableProcessors() : threads;
-        CpuBench bench = new CpuBench(cpuThreads, iterations, new ConvOptions(policy, math, false));
+        ConvOptions options = new ConvOptions(policy, math, false);
+        BenchReport report;
         if (device == ConvCommand.DeviceChoice.CUDA) {
-            throw new KcpException(
-                    KcpException.Code.MISSING_DEVICE, "this version computes on the CPU only: device=" + device);
+            CudaBench bench = new CudaBench(0, iterations, options);
+            report = bench.run(op == Op.BACKWARD, parsed, Version.commit());
+            System.out.printf(
+                    Locale.ROOT, "host cost of one call: %.1f us%n", bench.hostMicroseconds(op == Op.BACKWARD));
+        } else {
+            int cpuThreads = threads == null ? Runtime.getRuntime().availableProcessors() : threads;
+            report = new CpuBench(cpuThreads, iterations, options).run(op == Op.BACKWARD, parsed, Version.commit());
         }
-        BenchReport report = bench.run(op == Op.BACKWARD, parsed, Version.commit());
         System.out.print(report.toTable());
         if (json != null) {
             try {

@@ -1,6 +1,7 @@
 package dev.kcp.launcher;
 
 import dev.kcp.comm.CallMerge;
+import dev.kcp.comm.CallRecorder;
 import dev.kcp.comm.Communicator;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -9,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 
-/** Where ranks write their latest collective calls when their group fails. */
+/** Where ranks write their latest collective calls when their group fails or they are told to end. */
 final class CallLog {
     /** Names a folder that is there, made by the launcher; absent: nothing is written. */
     static final String VARIABLE = "KCP_CALLS_DIR";
@@ -24,7 +25,18 @@ final class CallLog {
     static void watch(Map<String, String> environment, Communicator communicator) {
         String folder = environment.get(VARIABLE);
         if (folder != null && !folder.isBlank()) {
-            communicator.recorder().writeOnFailure(file(Path.of(folder), communicator.rank()));
+            CallRecorder recorder = communicator.recorder();
+            Path file = file(Path.of(folder), communicator.rank());
+            recorder.writeOnFailure(file);
+            // Told to end with the group still open: a rank that hangs, or that others wait for.
+            Runtime.getRuntime()
+                    .addShutdownHook(new Thread(
+                            () -> {
+                                if (recorder.isOpen() && !Files.exists(file)) {
+                                    recorder.write(file);
+                                }
+                            },
+                            "kcp-last-calls"));
         }
     }
 

@@ -163,7 +163,7 @@ final class ConvCommand implements Callable<Integer> {
         }
         Duration deadline = rankOptions.deadline();
         Layout rule = Layout.parse(layout);
-        refuseMissingDevices();
+        refuseMissingDevices(ranks);
         Path folder = out.toAbsolutePath().getParent();
         if (!Files.isDirectory(folder) || Files.isDirectory(out)) {
             throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: out=" + out);
@@ -174,6 +174,12 @@ final class ConvCommand implements Callable<Integer> {
                 throw new IllegalArgumentException("--fragments has lists for another number of ranks: lists="
                         + partition.ranks() + " world=" + ranks);
             }
+            ConvOptions options = new ConvOptions(policy, math, slack);
+            DType gradients = gradientType == GradientType.PARAM ? null : DType.F32;
+            if (device == DeviceChoice.CUDA) {
+                System.out.println(new CudaConvJob(input, options, backward, handle, gradients).run(out));
+                return ExitCode.DONE;
+            }
             if (me.isEmpty() && transport == Transport.TCP) {
                 return LocalAgent.run(LaunchSpec.workers(ranks, originalArguments()))
                         .exitCode();
@@ -183,10 +189,10 @@ final class ConvCommand implements Callable<Integer> {
                     out,
                     partition,
                     fragments == null ? rule.label() : "fragments",
-                    new ConvOptions(policy, math, slack),
+                    options,
                     backward,
                     handle,
-                    gradientType == GradientType.PARAM ? null : DType.F32);
+                    gradients);
             String summary = me.isPresent() ? ofRank(job, me.get(), deadline) : ofThreads(job, ranks, deadline);
             if (summary != null) {
                 System.out.println(summary);
@@ -206,14 +212,15 @@ final class ConvCommand implements Callable<Integer> {
         return ranks;
     }
 
-    private void refuseMissingDevices() {
+    private void refuseMissingDevices(int ranks) {
         if (transport == Transport.NCCL) {
             NcclLibrary.require(environment);
         }
-        if (device == DeviceChoice.CUDA || transport == Transport.NCCL) {
+        if (transport == Transport.NCCL || device == DeviceChoice.CUDA && ranks > 1) {
             throw new KcpException(
                     KcpException.Code.MISSING_DEVICE,
-                    "this version computes on the CPU only: device=" + device + " transport=" + transport);
+                    "this version computes on one GPU or on CPU ranks: device=" + device + " transport=" + transport
+                            + " world=" + ranks);
         }
     }
 

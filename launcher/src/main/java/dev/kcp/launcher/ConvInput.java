@@ -153,6 +153,11 @@ final class ConvInput implements AutoCloseable {
         return file.has("bias") ? file.read("bias") : null;
     }
 
+    /** A whole tensor of the file. */
+    Tensor read(String name) {
+        return file.read(name);
+    }
+
     /** A rank's rows of x or dy; only these are read. */
     Tensor shard(String name, Partition partition, int rank) {
         Tensor rows = Tensor.zeros(DType.BF16, partition.tokens(rank), channels());

@@ -33,10 +33,11 @@ public final class LocalAgent {
 
     private static final Duration SHUTDOWN_SLACK = Duration.ofSeconds(2);
     /** How long ranks that met at the store may take to say what they know of a failure. */
-    private static final long LAST_WORDS_NANOS = TimeUnit.SECONDS.toNanos(1);
+    private static final long LAST_WORDS_NANOS = TimeUnit.SECONDS.toNanos(2);
     /** How long hung ranks may take to say what their threads do, before they are ended; they need a fraction of it. */
     private static final Duration THREAD_DUMP_LIMIT = Duration.ofSeconds(5);
 
+    private static final long STRAGGLER_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long HELD_OUTPUT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private enum Stop {
@@ -63,7 +64,9 @@ public final class LocalAgent {
     private Map<Integer, List<String>> threadDumps = Map.of();
     private Stop stop = Stop.NONE;
     private long stopNanos;
-    private long firstFailureNanos;
+    private long endedRanks;
+    private long firstEndNanos;
+    private long lastEndNanos;
     private StoreServer store;
 
     private LocalAgent(LaunchSpec spec, int attempt, OutputStream stdout, OutputStream stderr) {
@@ -183,8 +186,7 @@ public final class LocalAgent {
             if (shutdown) {
                 stopAll(Stop.SHUTDOWN);
             } else if (failed) {
-                firstFailureNanos = firstFailureNanos == 0 ? System.nanoTime() : firstFailureNanos;
-                if (System.nanoTime() - firstFailureNanos >= lastWordsNanos()) {
+                if (lastWordsAreOver()) {
                     stopAll(Stop.FAILURE);
                 }
             } else if (outputClosed) {
@@ -201,9 +203,23 @@ public final class LocalAgent {
         return result();
     }
 
-    /** Ranks that met at the store learn of the failure from each other, and say what they know of it. */
-    private long lastWordsNanos() {
-        return store.wasUsed() ? LAST_WORDS_NANOS : 0;
+    /**
+     * Ranks that met at the store learn of a failure from each other and end by themselves, with what they know of it. Once
+     * most have, the others hang.
+     */
+    private boolean lastWordsAreOver() {
+        long now = System.nanoTime();
+        long ended =
+                workers.stream().filter(worker -> worker.poll().isPresent()).count();
+        if (ended > endedRanks) {
+            firstEndNanos = endedRanks == 0 ? now : firstEndNanos;
+            lastEndNanos = now;
+            endedRanks = ended;
+        }
+        boolean mostEnded = 2 * ended > workers.size();
+        return !store.wasUsed()
+                || now - firstEndNanos >= LAST_WORDS_NANOS
+                || mostEnded && now - lastEndNanos >= STRAGGLER_NANOS;
     }
 
     private LaunchResult result() {

@@ -22,6 +22,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 @Timeout(120)
 class FaultMatrixTest {
     private static final int RANKS = 4;
+    private static final int SHOWN_CHARS = 150;
     private static final Duration SLACK = Duration.ofSeconds(5);
 
     /** What must become of a cell. */
@@ -36,7 +37,7 @@ class FaultMatrixTest {
         SAME_BITS
     }
 
-    private record Cell(Fault fault, Place place, Outcome outcome, double seconds) {}
+    private record Cell(Fault fault, Place place, Outcome outcome, double seconds, String said) {}
 
     private static final List<Cell> SEEN = new ArrayList<>();
 
@@ -74,13 +75,14 @@ class FaultMatrixTest {
         try (KcpProcess job = KcpProcess.start(command(fault, place))) {
             KcpProcess.Result result = job.await();
             double seconds = (System.currentTimeMillis() - faultMillis(result.out())) / 1e3;
-            SEEN.add(new Cell(fault, place, outcome, seconds));
+            SEEN.add(new Cell(fault, place, null, seconds, ""));
             String all = result.out() + result.err();
             if (outcome == Outcome.SAME_BITS) {
                 assertThat(result.exitCode()).as(all).isZero();
                 assertThat(result.out().lines().filter(line -> line.endsWith("same bits")))
                         .as(all)
                         .hasSize(RANKS);
+                seen(outcome, "same bits");
                 return;
             }
             assertThat(result.exitCode()).as(all).isNotZero();
@@ -99,10 +101,30 @@ class FaultMatrixTest {
             assertThat(result.err().lines())
                     .as("what the launcher says in %s", all)
                     .anyMatch(line -> line.startsWith("kcp:") && line.contains("rank " + FaultRank.CULPRIT));
+            if (fault == Fault.SIGSTOP || fault == Fault.SIGKILL) {
+                assertThat(result.err().lines())
+                        .as("what the ranks' calls tell in %s", all)
+                        .anyMatch(line -> line.startsWith("kcp:   calls: rank " + FaultRank.CULPRIT + " "));
+            }
             if (outcome == Outcome.REFUSED_LOCALLY) {
                 assertThat(all).contains("rank " + FaultRank.CULPRIT + " failed: layer");
             }
+            String spoken = "[rank 0] ";
+            seen(
+                    outcome,
+                    result.err()
+                            .lines()
+                            .filter(line -> line.startsWith(spoken) && line.contains("rank " + FaultRank.CULPRIT))
+                            .findFirst()
+                            .orElseThrow()
+                            .substring(spoken.length()));
         }
+    }
+
+    /** The cell's test has passed with this outcome. */
+    private static void seen(Outcome outcome, String said) {
+        Cell cell = SEEN.removeLast();
+        SEEN.add(new Cell(cell.fault(), cell.place(), outcome, cell.seconds(), said));
     }
 
     private static long faultMillis(String out) {
@@ -137,10 +159,15 @@ class FaultMatrixTest {
     @AfterAll
     static void printMatrix() {
         System.out.println(
-                "fault matrix: 4 ranks, culprit rank 2, deadline 2 s; seconds from the fault to the job's end");
+                "fault matrix: 4 ranks, culprit rank 2, deadline 2 s; seconds from the fault to the job's end, and what rank 0 said");
         for (Cell cell : SEEN) {
             System.out.printf(
-                    "  %-20s %-10s %-26s %5.2f s%n", cell.fault(), cell.place(), cell.outcome(), cell.seconds());
+                    "  %-18s %-9s %-25s %5.2f s  %s%n",
+                    cell.fault(),
+                    cell.place(),
+                    cell.outcome() == null ? "FAILED" : cell.outcome(),
+                    cell.seconds(),
+                    cell.said().length() > SHOWN_CHARS ? cell.said().substring(0, SHOWN_CHARS) + "..." : cell.said());
         }
     }
 }

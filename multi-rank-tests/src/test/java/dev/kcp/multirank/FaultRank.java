@@ -6,6 +6,7 @@ import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.TcpCommunicator;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cpu.CpuConvEngine;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 
@@ -56,6 +57,9 @@ final class FaultRank {
         RankInfo me = RankInfo.fromEnvironment(System.getenv()).orElseThrow();
         try (Communicator communicator = TcpCommunicator.join(me, "world", MEET_DEADLINE, DEADLINE);
                 ConvEngine engine = new CpuConvEngine(1)) {
+            communicator
+                    .recorder()
+                    .writeOnFailure(Path.of(System.getenv("KCP_CALLS_DIR"), "rank" + me.rank() + ".jsonl"));
             byte[] clean;
             try (FaultStep step = new FaultStep(communicator, engine, Fault.NONE, place)) {
                 clean = step.run();

@@ -1,0 +1,130 @@
+package dev.kcp.conv.cuda;
+
+import static dev.kcp.conv.cuda.Driver.check;
+
+import dev.kcp.KcpException;
+import dev.kcp.tensor.Device;
+import java.nio.charset.StandardCharsets;
+import jcuda.driver.CUcontext;
+import jcuda.driver.CUdevice;
+import jcuda.driver.CUdevice_attribute;
+import jcuda.driver.JCudaDriver;
+import org.bytedeco.cuda.cudart.CUmemPoolHandle_st;
+import org.bytedeco.cuda.global.cudart;
+import org.bytedeco.javacpp.LongPointer;
+
+/**
+ * One GPU and its primary context, which the CUDA runtime and other frameworks of the process share. Owned by whoever
+ * opened it; close it after everything that was made on it.
+ */
+public final class CudaDevice implements AutoCloseable {
+    private final int ordinal;
+    private final CUdevice handle = new CUdevice();
+    private final CUcontext context = new CUcontext();
+    private final long contextHandle;
+    private boolean closed;
+
+    private CudaDevice(int ordinal) {
+        this.ordinal = ordinal;
+        check("cuDeviceGet", JCudaDriver.cuDeviceGet(handle, ordinal));
+        check("cuDevicePrimaryCtxRetain", JCudaDriver.cuDevicePrimaryCtxRetain(context, handle));
+        contextHandle = Handles.addressOf(context);
+        makeCurrent();
+        keepFreedMemory();
+    }
+
+    /**
+     * Opens a device.
+     *
+     * @param ordinal its number among the visible ones
+     * @throws KcpException with code MISSING_DEVICE if there is no driver, or no such device
+     */
+    public static CudaDevice open(int ordinal) {
+        int count = count();
+        if (ordinal < 0 || ordinal >= count) {
+            throw new KcpException(
+                    KcpException.Code.MISSING_DEVICE,
+                    "no such CUDA device: ordinal=" + ordinal + " visibleDevices=" + count);
+        }
+        return new CudaDevice(ordinal);
+    }
+
+    /**
+     * Visible devices.
+     *
+     * @throws KcpException with code MISSING_DEVICE if there is no driver
+     */
+    public static int count() {
+        Driver.require();
+        int[] count = new int[1];
+        check("cuDeviceGetCount", JCudaDriver.cuDeviceGetCount(count));
+        return count[0];
+    }
+
+    /** Memory freed in stream order stays with the process, so that the next call's buffers cost no system call. */
+    private void keepFreedMemory() {
+        try (CUmemPoolHandle_st pool = new CUmemPoolHandle_st();
+                LongPointer all = new LongPointer(1)) {
+            check("cuDeviceGetDefaultMemPool", cudart.cuDeviceGetDefaultMemPool(pool, ordinal));
+            all.put(-1L);
+            check(
+                    "cuMemPoolSetAttribute",
+                    cudart.cuMemPoolSetAttribute(pool, cudart.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, all));
+        }
+    }
+
+    /** Makes the context the calling thread's: what every driver call of that thread then works on. */
+    public void makeCurrent() {
+        if (closed) {
+            throw new IllegalStateException("the device was closed: device=" + device());
+        }
+        Driver.makeCurrent(contextHandle);
+    }
+
+    public Device device() {
+        return new Device(Device.Kind.CUDA, ordinal);
+    }
+
+    public int ordinal() {
+        return ordinal;
+    }
+
+    /** The product's name, as in {@code NVIDIA H200}. */
+    public String name() {
+        byte[] name = new byte[128];
+        check("cuDeviceGetName", JCudaDriver.cuDeviceGetName(name, name.length, handle));
+        int end = 0;
+        while (end < name.length && name[end] != 0) {
+            end++;
+        }
+        return new String(name, 0, end, StandardCharsets.US_ASCII);
+    }
+
+    /** Compute capability as major * 10 + minor. */
+    public int computeCapability() {
+        return attribute(CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10
+                + attribute(CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    }
+
+    private int attribute(int which) {
+        int[] value = new int[1];
+        check("cuDeviceGetAttribute", JCudaDriver.cuDeviceGetAttribute(value, which, handle));
+        return value[0];
+    }
+
+    /** Bytes of device memory that are free now. */
+    public long freeBytes() {
+        makeCurrent();
+        long[] free = new long[1];
+        check("cuMemGetInfo", JCudaDriver.cuMemGetInfo(free, new long[1]));
+        return free[0];
+    }
+
+    @Override
+    public synchronized void close() {
+        if (!closed) {
+            closed = true;
+            check("cuDevicePrimaryCtxRelease", JCudaDriver.cuDevicePrimaryCtxRelease(handle));
+        }
+    }
+}

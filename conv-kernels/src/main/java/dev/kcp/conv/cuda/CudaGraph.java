@@ -1,0 +1,61 @@
+package dev.kcp.conv.cuda;
+
+import static dev.kcp.conv.cuda.Driver.check;
+
+import jcuda.driver.CUgraph;
+import jcuda.driver.CUgraphExec;
+import jcuda.driver.JCudaDriver;
+
+/**
+ * Recorded launches, replayed with the same addresses; what stands at the addresses, document offsets among it, may change
+ * between replays. Everything that the launches use must outlive the graph. Owned by whoever captured it.
+ */
+public final class CudaGraph implements AutoCloseable {
+    private static final int THREAD_LOCAL = 1;
+
+    private final CudaStream stream;
+    private final CUgraph graph = new CUgraph();
+    private final CUgraphExec executable = new CUgraphExec();
+    private boolean closed;
+
+    private CudaGraph(CudaStream stream) {
+        this.stream = stream;
+    }
+
+    /**
+     * Records what {@code work} launches on the stream, without running it.
+     *
+     * @param work must neither allocate nor wait; {@link CudaConvEngine#prepare} beforehand makes that so
+     */
+    public static CudaGraph capture(CudaStream stream, Runnable work) {
+        CudaGraph made = new CudaGraph(stream);
+        stream.device().makeCurrent();
+        check("cuStreamBeginCapture", JCudaDriver.cuStreamBeginCapture(stream.jcuda(), THREAD_LOCAL));
+        try {
+            work.run();
+        } catch (RuntimeException e) {
+            // The capture is spoilt; ending it gives the stream back.
+            JCudaDriver.cuStreamEndCapture(stream.jcuda(), made.graph);
+            throw e;
+        }
+        check("cuStreamEndCapture", JCudaDriver.cuStreamEndCapture(stream.jcuda(), made.graph));
+        check("cuGraphInstantiate", JCudaDriver.cuGraphInstantiate(made.executable, made.graph, 0));
+        return made;
+    }
+
+    /** Replays the launches on the stream they were recorded on. */
+    public void launch() {
+        stream.device().makeCurrent();
+        check("cuGraphLaunch", JCudaDriver.cuGraphLaunch(executable, stream.jcuda()));
+    }
+
+    @Override
+    public void close() {
+        if (!closed) {
+            closed = true;
+            stream.device().makeCurrent();
+            check("cuGraphExecDestroy", JCudaDriver.cuGraphExecDestroy(executable));
+            check("cuGraphDestroy", JCudaDriver.cuGraphDestroy(graph));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+package dev.kcp.conv.cuda;
+
+import static dev.kcp.conv.cuda.Driver.check;
+
+import dev.kcp.tensor.HostMemory;
+import dev.kcp.tensor.Memory;
+import java.lang.foreign.ValueLayout;
+import org.bytedeco.cuda.cudart.CUfunc_st;
+import org.bytedeco.cuda.cudart.CUlaunchConfig;
+import org.bytedeco.cuda.global.cudart;
+import org.bytedeco.javacpp.Pointer;
+
+/** Launches kernels on one stream. Everything that the driver reads is made once; a launch writes a few integers. */
+final class Launcher implements AutoCloseable {
+    /*
+     * CUlaunchConfig: gridDim x, y, z at 0, 4, 8; blockDim at 12, 16, 20; sharedMemBytes at 24; hStream at 32; attrs at 40;
+     * numAttrs at 48. CUlaunchAttribute: id at 0, value at 8, 72 bytes.
+     */
+    private static final int CONFIG_BYTES = 56;
+    private static final int ATTRIBUTE_BYTES = 72;
+
+    private final CudaStream stream;
+    private final boolean checked;
+    private final Memory block = Memory.allocateHost(CONFIG_BYTES + ATTRIBUTE_BYTES);
+    private final long config = block.address();
+    private final CUlaunchConfig configPointer = Handles.launchConfig(config);
+    private final Pointer parameters;
+
+    /**
+     * @param arguments the one argument of every kernel
+     * @param checked wait after each launch
+     */
+    Launcher(CudaStream stream, KernelArguments arguments, boolean checked) {
+        this.stream = stream;
+        this.checked = checked;
+        long attribute = config + CONFIG_BYTES;
+        setInt(attribute, cudart.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+        setInt(attribute + 8, 1);
+        setLong(config + 32, stream.handle());
+        setLong(config + 40, attribute);
+        // The binding takes the one argument's address and makes the list of addresses around it.
+        parameters = Handles.pointer(arguments.address());
+    }
+
+    /**
+     * Launches one kernel; the argument block is copied at once.
+     *
+     * @param early whether it may start before the launch before it ends; such a kernel waits for that end itself
+     */
+    void launch(
+            String name,
+            CUfunc_st function,
+            long gridX,
+            int gridY,
+            int blockX,
+            int blockY,
+            int sharedBytes,
+            boolean early) {
+        if (gridX > Integer.MAX_VALUE) {
+            throw new IllegalArgumentException(
+                    "more blocks than a launch can have: blocks=" + gridX + " kernel=" + name);
+        }
+        setInt(config, (int) gridX);
+        setInt(config + 4, gridY);
+        setInt(config + 8, 1);
+        setInt(config + 12, blockX);
+        setInt(config + 16, blockY);
+        setInt(config + 20, 1);
+        setInt(config + 24, sharedBytes);
+        setInt(config + 48, early ? 1 : 0);
+        int result = cudart.cuLaunchKernelEx(configPointer, function, parameters, (Pointer) null);
+        if (result != 0) {
+            check("launch of " + name, result);
+        }
+        if (checked) {
+            try {
+                stream.synchronize();
+            } catch (RuntimeException e) {
+                throw new IllegalStateException("kernel failed: kernel=" + name, e);
+            }
+        }
+    }
+
+    private static void setInt(long address, int value) {
+        HostMemory.ALL.set(ValueLayout.JAVA_INT, address, value);
+    }
+
+    private static void setLong(long address, long value) {
+        HostMemory.ALL.set(ValueLayout.JAVA_LONG, address, value);
+    }
+
+    @Override
+    public void close() {
+        block.close();
+    }
+}
