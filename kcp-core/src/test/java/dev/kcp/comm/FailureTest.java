@@ -6,15 +6,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.tensor.DType;
-import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
-import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -381,16 +377,11 @@ class FailureTest {
             });
             if (i == 5) {
                 threads = Thread.getAllStackTraces().size();
-                files = openFiles();
+                files = Settled.openFiles();
             }
         }
-        assertThat(Thread.getAllStackTraces().size()).isLessThanOrEqualTo(threads + 4);
-        assertThat(openFiles()).isLessThanOrEqualTo(files + 8);
-    }
-
-    private static long openFiles() throws IOException {
-        try (Stream<Path> files = Files.list(Path.of("/proc/self/fd"))) {
-            return files.count();
-        }
+        assertThat(Settled.count(() -> Thread.getAllStackTraces().size(), threads + 4))
+                .isLessThanOrEqualTo(threads + 4);
+        assertThat(Settled.count(Settled::openFiles, files + 8)).isLessThanOrEqualTo(files + 8);
     }
 }

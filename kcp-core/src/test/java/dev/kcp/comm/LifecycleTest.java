@@ -4,15 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.KcpException;
 import dev.kcp.tensor.DType;
-import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -125,18 +121,13 @@ class LifecycleTest {
             for (int i = 0; i < 5; i++) {
                 openAndClose(store, "warm " + i);
             }
-            long files = openFiles();
+            long files = Settled.openFiles();
             int threads = Thread.activeCount();
             for (int i = 0; i < 40; i++) {
                 openAndClose(store, "group " + i);
             }
-            // The store's end of a connection closes a moment after the rank's.
-            long until = System.nanoTime() + Duration.ofSeconds(10).toNanos();
-            while (openFiles() > files + 4 && System.nanoTime() < until) {
-                Thread.sleep(50);
-            }
-            assertThat(openFiles()).isLessThanOrEqualTo(files + 4);
-            assertThat(Thread.activeCount()).isLessThanOrEqualTo(threads + 2);
+            assertThat(Settled.count(Settled::openFiles, files + 4)).isLessThanOrEqualTo(files + 4);
+            assertThat(Settled.count(Thread::activeCount, threads + 2)).isLessThanOrEqualTo(threads + 2);
         }
     }
 
@@ -149,11 +140,5 @@ class LifecycleTest {
             }
             return null;
         });
-    }
-
-    private static long openFiles() throws IOException {
-        try (Stream<Path> files = Files.list(Path.of("/proc/self/fd"))) {
-            return files.count();
-        }
     }
 }

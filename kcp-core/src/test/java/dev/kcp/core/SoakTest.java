@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalCommunicator;
+import dev.kcp.comm.Settled;
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
@@ -99,17 +100,8 @@ class SoakTest {
         for (int i = 0; i < 200; i++) {
             twoContextsAtOnce(1);
         }
-        assertThat(threadsOnceEnded(threads + 2)).isLessThanOrEqualTo(threads + 2);
+        assertThat(Settled.count(Thread::activeCount, threads + 2)).isLessThanOrEqualTo(threads + 2);
         assertThat(residentBytes() - before).as("growth of resident bytes").isLessThan(48L << 20);
-    }
-
-    /** Threads, once those that have done their work are gone too; they take a moment to go. */
-    private static int threadsOnceEnded(int expected) {
-        long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
-        while (Thread.activeCount() > expected && System.nanoTime() < until) {
-            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(10));
-        }
-        return Thread.activeCount();
     }
 
     private static long residentBytes() {
