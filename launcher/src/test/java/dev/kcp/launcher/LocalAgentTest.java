@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -48,9 +49,13 @@ class LocalAgentTest {
     }
 
     @Test
-    void newsOfADeathIsNotTheCause() {
+    void newsOfADeathIsNotTheCause(@TempDir Path folder) {
         // Rank 0 hears of a death and ends with 5 before the rank that died is gone.
-        LaunchResult result = run(workers(2, "[ $RANK = 0 ] && exit 5; trap '' TERM; sleep 0.2; kill -KILL $$"));
+        String dying = folder.resolve("dying").toString();
+        LaunchResult result = run(workers(
+                2,
+                "if [ $RANK = 0 ]; then while [ ! -e " + dying + " ]; do sleep 0.02; done; exit 5; fi; "
+                        + "trap '' TERM; : > " + dying + "; sleep 0.3; kill -KILL $$"));
         assertThat(result.exitCode()).isEqualTo(5);
         assertThat(err()).startsWith("kcp: rank 1 was ended by SIGKILL").contains("rank 0 exited with code 5");
     }
