@@ -91,7 +91,7 @@ class FailureReportTest {
     private static final RankTrace TRACE = new RankTrace(
             List.of("noise", "kcp: cut file: in=x"),
             List.of(Path.of("/logs/rank-1.err")),
-            Optional.of(Path.of("/work/hs_err_pid7_rank1.log")),
+            Optional.of(Path.of("/logs/hs_err_pid7_rank1.log")),
             List.of("{\"n\":6}", "{\"n\":7,\"kind\":\"HALO_FORWARD\"}", "{\"n\":"),
             List.of("\"GC\" os_prio=0", "", "\"main\" #1 prio=5", "\tat a.B.wait(B.java:3)", "", "\"other\""));
 
@@ -109,7 +109,7 @@ class FailureReportTest {
         assertThat(report.text()).isEqualTo("""
                         kcp: rank 1 exited with code 3 after 0.0 s: host=box pid=101
                         kcp:   its last words: cut file: in=x
-                        kcp:   its crash log: /work/hs_err_pid7_rank1.log
+                        kcp:   its crash log: /logs/hs_err_pid7_rank1.log
                         kcp:   its last call: {"n":
                         kcp:   its log: /logs/rank-1.err
                         kcp:   its threads: "main" #1 prio=5
