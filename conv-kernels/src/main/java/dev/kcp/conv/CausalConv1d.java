@@ -13,7 +13,8 @@ import java.util.Objects;
  * p[t,c] = w[c,0]*x[t-3,c] + w[c,1]*x[t-2,c] + w[c,2]*x[t-1,c] + w[c,3]*x[t,c] + bias[c]     y = bf16(p * sigmoid(p))
  * </pre>
  *
- * Rows before a document's first token are zero. S = rows, C = channels, a multiple of 8. Nothing is kept between calls.
+ * Rows before a document's first token are zero. S = rows, C = channels, a multiple of 8. No result depends on an
+ * earlier call; what an engine keeps is scratch, and tables known by the offsets themselves.
  */
 public final class CausalConv1d {
     private final ConvEngine engine;
@@ -46,8 +47,15 @@ public final class CausalConv1d {
         }
         try (Shard batch = engine.batch(cuSeqlens, x.rows(), options.allowSlack())) {
             Tensor y = out == null ? engine.allocate(DType.BF16, x.shape()) : out;
-            engine.forward(batch, new Operands(x, weight, bias, null), options, Part.MAIN, y);
-            return y;
+            try {
+                engine.forward(batch, new Operands(x, weight, bias, null), options, Part.MAIN, y);
+                return y;
+            } catch (RuntimeException | Error e) {
+                if (out == null) {
+                    y.close();
+                }
+                throw e;
+            }
         }
     }
 
