@@ -27,6 +27,11 @@ public interface Communicator extends AutoCloseable {
     /** Name of the transport: {@code local}, {@code tcp} or {@code nccl}. */
     String transport();
 
+    /** The communicator of the same ranks for host memory: itself, where this one is for host memory. */
+    default Communicator host() {
+        return this;
+    }
+
     /**
      * Starts a grouped point-to-point exchange: sends are under way when this returns, receives end in
      * {@link PendingExchange#await()}. A rank with nothing to send or receive calls it all the same. At most one
@@ -50,8 +55,8 @@ public interface Communicator extends AutoCloseable {
     PendingExchange exchange(Call call, LongConsumer staging, List<Segment> sends, List<Segment> receives);
 
     /**
-     * Sums FP32 elements over all ranks, in place, in rank order: every rank gets the same bits, and the same bits each
-     * time.
+     * Sums FP32 elements over all ranks, in place; every rank gets the same bits. Host memory is summed in rank order, so
+     * that the bits are the same each time.
      */
     void allReduceFloats(String label, long address, long elements);
 
@@ -99,6 +104,13 @@ public interface Communicator extends AutoCloseable {
 
     /** As the other form, with what kind of failure it is and the whole text that every rank throws. */
     void abort(Code code, String message);
+
+    /**
+     * Looks whether the group has failed.
+     *
+     * @throws KcpException the failure, the same on every rank
+     */
+    void checkAlive();
 
     /** This rank's number in the job. */
     int worldRank();

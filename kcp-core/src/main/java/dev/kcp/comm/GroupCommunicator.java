@@ -234,6 +234,11 @@ final class GroupCommunicator implements Communicator {
     }
 
     @Override
+    public void checkAlive() {
+        mesh.checkAlive();
+    }
+
+    @Override
     public int worldRank() {
         return mesh.rank();
     }
