@@ -7,6 +7,7 @@ import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.TcpCommunicator;
 import dev.kcp.train.LossLog;
 import dev.kcp.train.Progress;
+import dev.kcp.train.Saving;
 import dev.kcp.train.TextCorpus;
 import dev.kcp.train.TrainConfig;
 import dev.kcp.train.TrainEngine;
@@ -36,8 +37,10 @@ import picocli.CommandLine.Spec;
         sortOptions = false,
         description = {
             "Trains a small byte-level language model on text, each batch sharded over N ranks.",
-            "Documents are separated by blank lines and packed end to end into batches of exactly --tokens tokens. "
-                    + "Every world size sees the same batches. The last line on stdout is a JSON summary; its "
+            "Documents are shuffled anew in each epoch, by --seed, and packed end to end into batches of exactly "
+                    + "--tokens tokens. One that does not fit is cut; its rest begins the next batch as a document of "
+                    + "its own, so no token is left out or padded, and an epoch's last batch is filled by the next "
+                    + "epoch. Every world size sees the same batches. The last line on stdout is a JSON summary; its "
                     + "first_loss and final_loss are the losses of the first and the last batch in nats per byte, "
                     + "each before that step's update.",
             "Started by kcp run, torchrun, mpirun, srun or as a Kubernetes indexed job, this process is one rank."
@@ -46,13 +49,17 @@ import picocli.CommandLine.Spec;
         footer = {
             "  kcp train --data book.txt --world 2",
             "  kcp train --data texts/ more.txt --world 4 --layout zigzag --steps 1000",
+            "  kcp train --data book.txt --save run1 --every 50 --resume",
             "",
             "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
-            "6 deadline, 7 ranks disagree, 8 missing device or library,",
-            "130/143 interrupted/terminated."
+            "6 deadline, 7 ranks disagree or a verified step differs, 8 missing device or library,",
+            "130/143 interrupted/terminated, with --save after the state was saved."
         })
 final class TrainCommand implements Callable<Integer> {
     private static final int MAX_THREADS = 1024;
+
+    /** How long a rank that was told to end may take to finish its step and save. */
+    private static final Duration SAVE_PATIENCE = Duration.ofSeconds(25);
 
     /** Devices that can be asked for, named as on the command line. */
     enum DeviceChoice {
@@ -68,6 +75,13 @@ final class TrainCommand implements Callable<Integer> {
             paramLabel = "PATH",
             description = "Text files, and folders that are read with all files below, but for hidden ones.")
     private List<Path> data;
+
+    @Option(
+            names = "--documents",
+            paramLabel = "HOW",
+            defaultValue = "blank-line",
+            description = "blank-line or file: what separates documents (${DEFAULT-VALUE}).")
+    private String documents;
 
     @Option(names = "--allow-binary", description = "Take files that hold NUL bytes.")
     private boolean allowBinary;
@@ -90,6 +104,15 @@ final class TrainCommand implements Callable<Integer> {
             paramLabel = "FILE",
             description = "Also write {\"step\":..,\"loss\":..} for every step, a line each.")
     private Path lossLog;
+
+    @Mixin
+    private SaveOptions saveOptions;
+
+    @Option(
+            names = "--verify",
+            description = "Compare each step's convolutions and gradients with a run on one rank, which every rank "
+                    + "makes too; end at the first difference.")
+    private boolean verify;
 
     @Option(
             names = "--inject",
@@ -130,7 +153,9 @@ final class TrainCommand implements Callable<Integer> {
         if (device == DeviceChoice.cuda) {
             throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
         }
-        TextCorpus corpus = TextCorpus.read(data, allowBinary);
+        TextCorpus.Documents separated = documentsBy();
+        Optional<Saving> checked = saveOptions.saving(() -> false);
+        TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
             try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
@@ -138,12 +163,23 @@ final class TrainCommand implements Callable<Integer> {
                 return train(config, corpus, communicator, faults);
             }
         }
+        checked.ifPresent(saving -> saving.check(config, corpus));
         if (ranks > 1) {
-            return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments())).exitCode();
+            LaunchSpec workers = LaunchSpec.workers(ranks, workerArguments());
+            return LocalAgent.run(checked.isPresent() ? workers.withGrace(SAVE_PATIENCE.plusSeconds(5)) : workers)
+                    .exitCode();
         }
         try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
             return train(config, corpus, communicator, faults);
         }
+    }
+
+    private TextCorpus.Documents documentsBy() {
+        return switch (documents) {
+            case "blank-line" -> TextCorpus.Documents.BLANK_LINE;
+            case "file" -> TextCorpus.Documents.FILE;
+            default -> throw new IllegalArgumentException("not blank-line or file: documents=" + documents);
+        };
     }
 
     private void checkThreads() {
@@ -176,17 +212,27 @@ final class TrainCommand implements Callable<Integer> {
     }
 
     private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, List<Injection> faults) {
+        if (saveOptions.saving(() -> false).isEmpty()) {
+            return train(config, corpus, communicator, faults, null);
+        }
+        try (StopRequest stop = new StopRequest(SAVE_PATIENCE)) {
+            Saving saving = saveOptions.saving(stop::isAsked).orElseThrow();
+            return train(config, corpus, communicator, faults, saving);
+        }
+    }
+
+    private int train(
+            TrainConfig config, TextCorpus corpus, Communicator communicator, List<Injection> faults, Saving saving) {
+        TrainLoop loop;
         TrainSummary summary;
         try (TrainEngine engine = new CpuTrainEngine(threads);
                 Progress progress = progress(communicator.rank(), config.steps());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
-            TrainListener shown = log == null ? progress : both(progress, log);
-            // Every rank is told of every step, so what comes after one comes before the next.
-            TrainListener listener = faults.isEmpty()
-                    ? shown
-                    : both(shown, (step, loss, speed) -> Injection.before(step + 1, faults, communicator));
-            Injection.before(1, faults, communicator);
-            summary = new TrainLoop(config, corpus, communicator, engine).run(listener);
+            TrainListener shown = log == null ? progress : TrainListener.both(progress, log);
+            TrainListener listener =
+                    faults.isEmpty() ? shown : TrainListener.both(shown, new InjectingListener(faults, communicator));
+            loop = new TrainLoop(config, corpus, communicator, engine, saving, verify);
+            summary = loop.run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());
             throw failure;
@@ -194,18 +240,24 @@ final class TrainCommand implements Callable<Integer> {
         if (communicator.rank() == 0) {
             System.out.println(summary.toJson());
         }
-        return ExitCode.DONE;
+        return loop.wasStopped() ? ExitCode.TERMINATED : ExitCode.DONE;
+    }
+
+    /** Every rank is told of every step, so what comes after one comes before the next. */
+    private record InjectingListener(List<Injection> faults, Communicator communicator) implements TrainListener {
+        @Override
+        public void onBegin(int stepsBefore) {
+            Injection.before(stepsBefore + 1, faults, communicator);
+        }
+
+        @Override
+        public void onStep(int step, double loss, double tokensPerSecond) {
+            Injection.before(step + 1, faults, communicator);
+        }
     }
 
     private Progress progress(int rank, int steps) {
         Progress.Style shown = terminal || isTerminal() ? Progress.Style.BAR : Progress.Style.LINES;
         return Progress.of(rank == 0 ? shown : Progress.Style.NONE, steps, System.out);
-    }
-
-    private static TrainListener both(TrainListener first, TrainListener second) {
-        return (step, loss, tokensPerSecond) -> {
-            first.onStep(step, loss, tokensPerSecond);
-            second.onStep(step, loss, tokensPerSecond);
-        };
     }
 }
