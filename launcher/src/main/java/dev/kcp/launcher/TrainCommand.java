@@ -15,6 +15,7 @@ import dev.kcp.train.TrainListener;
 import dev.kcp.train.TrainLoop;
 import dev.kcp.train.TrainSummary;
 import dev.kcp.train.cpu.CpuTrainEngine;
+import dev.kcp.train.report.Curves;
 import java.io.Console;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -108,6 +109,9 @@ final class TrainCommand implements Callable<Integer> {
     @Mixin
     private SaveOptions saveOptions;
 
+    @Mixin
+    private ReportOptions reportOptions;
+
     @Option(
             names = "--verify",
             description = "Compare each step's convolutions and gradients with a run on one rank, which every rank "
@@ -155,6 +159,9 @@ final class TrainCommand implements Callable<Integer> {
         }
         TextCorpus.Documents separated = documentsBy();
         Optional<Saving> checked = saveOptions.saving(() -> false);
+        if (!isOtherRank(me)) {
+            reportOptions.check();
+        }
         TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
@@ -172,6 +179,11 @@ final class TrainCommand implements Callable<Integer> {
         try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
             return train(config, corpus, communicator, faults);
         }
+    }
+
+    /** Whether another rank than this process writes what the job leaves. */
+    private static boolean isOtherRank(Optional<RankInfo> me) {
+        return me.isPresent() && me.get().rank() > 0;
     }
 
     private TextCorpus.Documents documentsBy() {
@@ -225,10 +237,12 @@ final class TrainCommand implements Callable<Integer> {
             TrainConfig config, TextCorpus corpus, Communicator communicator, List<Injection> faults, Saving saving) {
         TrainLoop loop;
         TrainSummary summary;
+        Curves curves = reportOptions.isWanted() && communicator.rank() == 0 ? new Curves(config.stepTokens()) : null;
         try (TrainEngine engine = new CpuTrainEngine(threads);
                 Progress progress = progress(communicator.rank(), config.steps());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
             TrainListener shown = log == null ? progress : TrainListener.both(progress, log);
+            shown = curves == null ? shown : TrainListener.both(shown, curves);
             TrainListener listener =
                     faults.isEmpty() ? shown : TrainListener.both(shown, new InjectingListener(faults, communicator));
             loop = new TrainLoop(config, corpus, communicator, engine, saving, verify);
@@ -236,6 +250,9 @@ final class TrainCommand implements Callable<Integer> {
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());
             throw failure;
+        }
+        if (curves != null) {
+            reportOptions.write(config, corpus, curves, summary, Optional.empty());
         }
         if (communicator.rank() == 0) {
             System.out.println(summary.toJson());

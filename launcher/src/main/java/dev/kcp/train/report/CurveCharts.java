@@ -1,10 +1,10 @@
 package dev.kcp.train.report;
 
-import dev.kcp.KcpException;
-import de.erichseifert.vectorgraphics2d.VectorGraphics2D;
 import de.erichseifert.vectorgraphics2d.Document;
+import de.erichseifert.vectorgraphics2d.VectorGraphics2D;
 import de.erichseifert.vectorgraphics2d.svg.SVGProcessor;
 import de.erichseifert.vectorgraphics2d.util.PageSize;
+import dev.kcp.KcpException;
 import java.awt.BasicStroke;
 import java.awt.Color;
 import java.awt.Font;
@@ -74,7 +74,8 @@ public final class CurveCharts {
         } catch (LinkageError | RuntimeException missing) {
             throw new KcpException(
                     KcpException.Code.MISSING_DEVICE,
-                    "Java cannot draw on this machine; it needs libfreetype, libfontconfig and a font: cause=" + missing,
+                    "Java cannot draw on this machine; it needs libfreetype, libfontconfig and a font: cause="
+                            + missing,
                     missing);
         }
     }
@@ -224,10 +225,10 @@ public final class CurveCharts {
 
     private static void line(
             XYChart chart, String name, Color color, List<Curves.Point> points, ToDoubleFunction<Curves.Point> value) {
-        series(chart, name, points, value)
-                .setLineColor(color)
-                .setLineStyle(new BasicStroke(2))
-                .setMarker(SeriesMarkers.NONE);
+        XYSeries series = series(chart, name, points, value);
+        series.setLineColor(color);
+        series.setLineStyle(new BasicStroke(2));
+        series.setMarker(SeriesMarkers.NONE);
     }
 
     private static void area(

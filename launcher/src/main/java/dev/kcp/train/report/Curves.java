@@ -72,8 +72,8 @@ public final class Curves implements TrainListener {
         }
         List<Point> thin = new ArrayList<>();
         for (int i = 0; i < most; i++) {
-            List<Point> run = points.subList(
-                    (int) ((long) i * points.size() / most), (int) ((i + 1L) * points.size() / most));
+            List<Point> run =
+                    points.subList((int) ((long) i * points.size() / most), (int) ((i + 1L) * points.size() / most));
             thin.add(new Point(
                     run.getLast().step(),
                     mean(run, Point::loss),

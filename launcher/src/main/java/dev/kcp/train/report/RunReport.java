@@ -26,8 +26,7 @@ public record RunReport(
         Map<String, String> settings,
         List<Curves.Point> points,
         Optional<String> partitionSvg) {
-    private static final String STYLE =
-            """
+    private static final String STYLE = """
             :root { color-scheme: light; }
             body { margin: 0 auto; max-width: 60rem; padding: 1rem; font: 1rem/1.5 system-ui, sans-serif;
               color: #24292f; background: #fff; }
@@ -58,7 +57,8 @@ public record RunReport(
     }
 
     String html() {
-        StringBuilder page = new StringBuilder("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
+        StringBuilder page = new StringBuilder(
+                        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
                 .append("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>")
                 .append(escaped(title))
                 .append("</title>\n<style>\n")
@@ -82,10 +82,11 @@ public record RunReport(
                     .append(mean(Curves.Point::optimizerMillis))
                     .append(" ms. The first steps compile programs.</p>\n");
         }
-        partitionSvg.ifPresent(svg -> page.append("<h2>How the first batch is shared out</h2>\n<div class=\"partition\">")
-                .append("<img alt=\"Ranks, documents and halo rows of the first batch\" src=\"")
-                .append(dataUri(svg))
-                .append("\"></div>\n"));
+        partitionSvg.ifPresent(
+                svg -> page.append("<h2>How the first batch is shared out</h2>\n<div class=\"partition\">")
+                        .append("<img alt=\"Ranks, documents and halo rows of the first batch\" src=\"")
+                        .append(dataUri(svg))
+                        .append("\"></div>\n"));
         page.append("<h2>Settings</h2>\n");
         table(page, settings);
         return page.append("</body>\n</html>\n").toString();
@@ -129,6 +130,9 @@ public record RunReport(
     }
 
     private static String escaped(String text) {
-        return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\"", "&quot;");
+        return text.replace("&", "&amp;")
+                .replace("<", "&lt;")
+                .replace(">", "&gt;")
+                .replace("\"", "&quot;");
     }
 }
