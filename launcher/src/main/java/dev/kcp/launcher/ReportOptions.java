@@ -71,7 +71,9 @@ final class ReportOptions {
             Curves curves,
             TrainSummary summary,
             Optional<Function<Partition, String>> picture) {
-        if (plot != null) {
+        if (plot != null && curves.points().isEmpty()) {
+            System.err.println("kcp: no step was left to make, so nothing is drawn: plot=" + plot);
+        } else if (plot != null) {
             CurveCharts.write(plot, curves.points());
         }
         if (report != null) {
@@ -104,7 +106,7 @@ final class ReportOptions {
         rows.put("Tokens per second", String.format(Locale.ROOT, "%.0f", summary.tokensPerSecond()));
         rows.put("Seconds", String.format(Locale.ROOT, "%.1f", summary.elapsedMillis() / 1000.0));
         rows.put(
-                "Exchanges per layer and batch",
+                "Exchanges per layer and step",
                 summary.exchanges().forward() + " forward, "
                         + summary.exchanges().recompute() + " recompute, "
                         + summary.exchanges().backward() + " backward");

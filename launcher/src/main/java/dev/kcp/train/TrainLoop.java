@@ -20,6 +20,7 @@ public final class TrainLoop {
     private final TrainEngine engine;
     private final Saving saving;
     private final boolean verify;
+    private final List<Long> stepNanos = new ArrayList<>();
     private boolean stopped;
 
     /**
@@ -78,6 +79,7 @@ public final class TrainLoop {
                 }
                 at = at.after(result.loss(), packer.position());
                 listener.onStep(step, result.loss(), tokensPerSecond(step - from.step(), System.nanoTime() - begin));
+                stepNanos.add(train.times().totalNanos());
                 listener.onTimes(step, train.times());
                 saveIfDue(store, at);
             }
@@ -144,7 +146,14 @@ public final class TrainLoop {
                 TimeUnit.NANOSECONDS.toMillis(nanos),
                 config.microSteps(),
                 from.step(),
-                all.stream().mapToLong(one -> one.getLong(2 * Long.BYTES)).max().orElseThrow());
+                all.stream().mapToLong(one -> one.getLong(2 * Long.BYTES)).max().orElseThrow(),
+                medianStepMillis());
+    }
+
+    /** Rounded to microseconds. */
+    private double medianStepMillis() {
+        List<Long> sorted = stepNanos.stream().sorted().toList();
+        return sorted.isEmpty() ? 0 : Math.round(sorted.get(sorted.size() / 2) / 1e3) / 1e3;
     }
 
     private static long meanOfStep(List<ByteBuffer> all, int at, int steps) {

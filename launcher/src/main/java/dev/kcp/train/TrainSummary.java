@@ -25,6 +25,7 @@ import java.util.List;
  * @param microSteps batches of each step
  * @param resumedFrom steps that were made before this process and gone on from, 0 for none
  * @param activationBytes of the rank that holds most
+ * @param medianStepMillis time of half of this process's steps at most, on rank 0; 0 without a step
  */
 public record TrainSummary(
         @JsonProperty("first_loss") double firstLoss,
@@ -42,7 +43,8 @@ public record TrainSummary(
         @JsonProperty("elapsed_ms") long elapsedMillis,
         @JsonProperty("micro_steps") int microSteps,
         @JsonProperty("resumed_from") int resumedFrom,
-        @JsonProperty("activation_bytes") long activationBytes) {
+        @JsonProperty("activation_bytes") long activationBytes,
+        @JsonProperty("median_step_ms") double medianStepMillis) {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     /** Halo exchanges of one layer in one step, by pass; whole numbers unless layers differed. */

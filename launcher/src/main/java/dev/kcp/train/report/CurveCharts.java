@@ -84,6 +84,7 @@ public final class CurveCharts {
      * Writes all charts as one picture.
      *
      * @param file ends in .svg or .png
+     * @param points at least one
      * @throws KcpException with {@code BAD_DATA} if the file cannot be written
      */
     public static void write(Path file, List<Curves.Point> points) {
@@ -165,7 +166,7 @@ public final class CurveCharts {
                         switch (kind) {
                             case LOSS -> "Loss, nats per byte";
                             case SPEED -> "Tokens per second, thousands";
-                            case TIME -> "Time of a step, ms";
+                            case TIME -> "Time of a step, ms (exchange: what is waited for)";
                         })
                 .xAxisTitle("step")
                 .build();
@@ -179,7 +180,7 @@ public final class CurveCharts {
             case TIME -> {
                 // Areas hide what lies behind them: the highest comes first.
                 area(chart, "optimizer", OPTIMIZER, points, Curves.Point::totalMillis);
-                area(chart, "exposed exchange", EXCHANGE, points, p -> p.computeMillis() + p.exchangeMillis());
+                area(chart, "exchange", EXCHANGE, points, p -> p.computeMillis() + p.exchangeMillis());
                 area(chart, "compute", COMPUTE, points, Curves.Point::computeMillis);
                 chart.getStyler().setYAxisMin(0.0);
                 chart.getStyler().setYAxisMax(usualMillis(points) * 1.25);
@@ -217,7 +218,9 @@ public final class CurveCharts {
         styler.setLegendBorderColor(Color.WHITE);
         styler.setLegendPosition(Styler.LegendPosition.OutsideS);
         styler.setLegendLayout(Styler.LegendLayout.Horizontal);
-        styler.setXAxisTickMarkSpacingHint(size.width() / 8);
+        styler.setXAxisMin(0.0);
+        styler.setXAxisMaxLabelCount(size.width() / 70);
+        styler.setLegendSeriesLineLength(16);
         styler.setYAxisTickMarkSpacingHint(40);
         styler.setMarkerSize(0);
         styler.setLocale(Locale.ROOT);
@@ -237,7 +240,7 @@ public final class CurveCharts {
         series.setXYSeriesRenderStyle(XYSeries.XYSeriesRenderStyle.Area);
         series.setFillColor(color);
         series.setLineColor(color);
-        series.setLineStyle(new BasicStroke(1));
+        series.setLineStyle(new BasicStroke(2));
         series.setMarker(SeriesMarkers.NONE);
     }
 

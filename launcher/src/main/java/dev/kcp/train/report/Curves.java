@@ -5,6 +5,7 @@ import dev.kcp.train.TrainListener;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.ToDoubleFunction;
 
 /** Collects what a run's pictures show, on the rank it belongs to. */
 public final class Curves implements TrainListener {
@@ -85,7 +86,12 @@ public final class Curves implements TrainListener {
         return thin;
     }
 
-    static double mean(List<Point> points, java.util.function.ToDoubleFunction<Point> of) {
+    static double median(List<Point> points, ToDoubleFunction<Point> of) {
+        double[] sorted = points.stream().mapToDouble(of).sorted().toArray();
+        return sorted.length == 0 ? 0 : sorted[sorted.length / 2];
+    }
+
+    private static double mean(List<Point> points, ToDoubleFunction<Point> of) {
         return points.stream().mapToDouble(of).average().orElse(0);
     }
 }

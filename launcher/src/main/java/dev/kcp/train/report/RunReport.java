@@ -74,12 +74,12 @@ public record RunReport(
             chart(page, CurveCharts.Kind.LOSS, "Loss by step: " + figures(Curves.Point::loss, "%.3f"));
             chart(page, CurveCharts.Kind.SPEED, "Tokens per second by step");
             chart(page, CurveCharts.Kind.TIME, "Compute, exposed exchange and optimizer time by step");
-            page.append("<p class=\"note\">Time of a step on rank 0, mean: compute ")
-                    .append(mean(Curves.Point::computeMillis))
+            page.append("<p class=\"note\">Time of a step on rank 0, median: compute ")
+                    .append(median(Curves.Point::computeMillis))
                     .append(" ms, exposed exchange ")
-                    .append(mean(Curves.Point::exchangeMillis))
+                    .append(median(Curves.Point::exchangeMillis))
                     .append(" ms (waiting for other ranks, those that compute longer included), optimizer ")
-                    .append(mean(Curves.Point::optimizerMillis))
+                    .append(median(Curves.Point::optimizerMillis))
                     .append(" ms. The first steps compile programs.</p>\n");
         }
         partitionSvg.ifPresent(
@@ -110,8 +110,8 @@ public record RunReport(
                 of.applyAsDouble(points.getLast()));
     }
 
-    private String mean(java.util.function.ToDoubleFunction<Curves.Point> of) {
-        return String.format(Locale.ROOT, "%.2f", Curves.mean(points, of));
+    private String median(java.util.function.ToDoubleFunction<Curves.Point> of) {
+        return String.format(Locale.ROOT, "%.2f", Curves.median(points, of));
     }
 
     private static void table(StringBuilder page, Map<String, String> rows) {
