@@ -69,9 +69,14 @@ public final class CudaConvEngine implements ConvEngine {
      */
     public static CudaConvEngine open(int ordinal) {
         CudaDevice device = CudaDevice.open(ordinal);
+        CudaStream stream = null;
         try {
-            return new CudaConvEngine(CudaStream.create(device), device, false, Origin.BUILT_OR_COMPILED);
+            stream = CudaStream.create(device);
+            return new CudaConvEngine(stream, device, false, Origin.BUILT_OR_COMPILED);
         } catch (RuntimeException e) {
+            if (stream != null) {
+                stream.close();
+            }
             device.close();
             throw e;
         }
