@@ -39,7 +39,8 @@ public final class ConvChecks {
             throw new IllegalArgumentException(
                     name + " needs channels in multiples of " + CHANNEL_MULTIPLE + ": C=" + rows.columns());
         }
-        if (rows.pitchBytes() % ACCESS_BYTES != 0) {
+        // One row has no next one: its pitch says nothing.
+        if (rows.rows() > 1 && rows.pitchBytes() % ACCESS_BYTES != 0) {
             throw new IllegalArgumentException(name + " needs a row pitch in multiples of "
                     + ACCESS_BYTES / rows.dtype().bytes() + " elements: pitch=" + rows.pitchElements());
         }

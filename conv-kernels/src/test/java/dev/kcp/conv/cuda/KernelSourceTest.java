@@ -10,12 +10,14 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The jar's sources, and their way through NVRTC where that and a driver are installed; a GPU is not needed. */
 class KernelSourceTest {
     private static final int HOPPER = 90;
+    private static final Pattern ATOMIC = Pattern.compile("\\batom|\\bred\\.");
 
     @Test
     void everyFileOfKernelsComesWithWhatItIncludes() {
@@ -29,6 +31,18 @@ class KernelSourceTest {
         }
         assertThat(KernelSource.of("conv_backward").headers())
                 .containsKeys("backward_walk.cuh", "backward_reduce.cuh", "conv_feed.cuh", "conv_math.cuh");
+    }
+
+    /** The one atomic is an integer minimum, which no order changes, and checked mode's. */
+    @Test
+    void case37NoRouteHasAFloatingPointAtomic() {
+        for (String name : List.of("conv_forward", "conv_backward")) {
+            KernelSource source = KernelSource.of(name);
+            assertThat(source.text()).doesNotContainPattern(ATOMIC);
+            source.headers()
+                    .forEach((header, text) -> assertThat(text).as(header).doesNotContainPattern(ATOMIC));
+        }
+        assertThat(KernelSource.of("conv_check").text()).containsPattern(ATOMIC);
     }
 
     @Test
