@@ -11,8 +11,15 @@ import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.Tolerance;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
+import java.io.File;
 import java.lang.foreign.ValueLayout;
+import java.net.URISyntaxException;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -128,7 +135,7 @@ class CheckedModeTest {
                             "--add-modules=jdk.incubator.vector",
                             "--enable-native-access=ALL-UNNAMED",
                             "-cp",
-                            System.getProperty("java.class.path"),
+                            classPath(),
                             FaultyLaunch.class.getName(),
                             call)
                     .redirectError(ProcessBuilder.Redirect.DISCARD)
@@ -140,5 +147,16 @@ class CheckedModeTest {
                     .contains("kernel=" + call + "_main_fast_")
                     .contains("code=RANK_FAILED");
         }
+    }
+
+    /** The tests' own, also where a console launcher loads them by a loader of its own. */
+    private static String classPath() throws URISyntaxException {
+        List<String> entries = new ArrayList<>(List.of(System.getProperty("java.class.path")));
+        if (CheckedModeTest.class.getClassLoader() instanceof URLClassLoader loader) {
+            for (URL entry : loader.getURLs()) {
+                entries.add(Path.of(entry.toURI()).toString());
+            }
+        }
+        return String.join(File.pathSeparator, entries);
     }
 }

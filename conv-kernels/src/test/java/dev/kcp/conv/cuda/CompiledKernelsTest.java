@@ -1,7 +1,7 @@
 package dev.kcp.conv.cuda;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assumptions.assumeThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvMath;
@@ -41,7 +41,7 @@ class CompiledKernelsTest {
     @BeforeAll
     static void open() {
         device = CudaDevice.open(0);
-        assumeThat(Nvrtc.isInstalled()).as("libnvrtc is installed").isTrue();
+        assumeTrue(Nvrtc.isInstalled(), "NVRTC is installed");
         assertThat(KernelCompiler.isAvailable(device)).isTrue();
         System.setProperty(KernelCache.FOLDER_PROPERTY, folder.toString());
         stream = CudaStream.create(device);

@@ -7,22 +7,17 @@ import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
-import jcuda.driver.CUdeviceptr;
-import jcuda.driver.CUmemAccessDesc;
-import jcuda.driver.CUmemAllocationProp;
-import jcuda.driver.CUmemGenericAllocationHandle;
-import jcuda.driver.CUmemLocation;
-import jcuda.driver.JCudaDriver;
+import org.bytedeco.cuda.cudart.CUmemAccessDesc_v1;
+import org.bytedeco.cuda.cudart.CUmemAllocationProp_v1;
+import org.bytedeco.cuda.global.cudart;
+import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.javacpp.SizeTPointer;
 
 /**
  * Device tensors that each lie alone between addresses where no memory is, at the first or the last byte of what is mapped:
  * an access beyond that edge is an error of the device.
  */
 final class MappedEdge implements AutoCloseable {
-    private static final int PINNED = 1;
-    private static final int ON_DEVICE = 1;
-    private static final int READ_AND_WRITE = 3;
-
     /** Reserved addresses, [nothing | memory | nothing]; the outer parts are as large as the inner one's granule. */
     private record Block(long reserved, long reservedBytes, long mapped, long mappedBytes) {}
 
@@ -56,39 +51,48 @@ final class MappedEdge implements AutoCloseable {
 
     private Block map(long bytes) {
         stream.device().makeCurrent();
-        CUmemLocation location = new CUmemLocation(ON_DEVICE, stream.device().ordinal());
-        CUmemAllocationProp properties = new CUmemAllocationProp();
-        properties.type = PINNED;
-        properties.location = location;
-        long[] granule = new long[1];
-        check("cuMemGetAllocationGranularity", JCudaDriver.cuMemGetAllocationGranularity(granule, properties, 0));
-        long mappedBytes = (Math.max(bytes, 1) + granule[0] - 1) / granule[0] * granule[0];
-        long reservedBytes = mappedBytes + 2 * granule[0];
-        CUdeviceptr reserved = new CUdeviceptr();
-        check("cuMemAddressReserve", JCudaDriver.cuMemAddressReserve(reserved, reservedBytes, 0, new CUdeviceptr(), 0));
-        CUmemGenericAllocationHandle handle = new CUmemGenericAllocationHandle();
-        check("cuMemCreate", JCudaDriver.cuMemCreate(handle, mappedBytes, properties, 0));
-        CUdeviceptr mapped = reserved.withByteOffset(granule[0]);
-        check("cuMemMap", JCudaDriver.cuMemMap(mapped, mappedBytes, 0, handle, 0));
-        check(
-                "cuMemSetAccess",
-                JCudaDriver.cuMemSetAccess(
-                        mapped, mappedBytes, new CUmemAccessDesc[] {new CUmemAccessDesc(location, READ_AND_WRITE)}, 1));
-        check("cuMemRelease", JCudaDriver.cuMemRelease(handle));
-        long first = Handles.addressOf(reserved);
-        Block block = new Block(first, reservedBytes, first + granule[0], mappedBytes);
-        blocks.add(block);
-        return block;
+        try (CUmemAllocationProp_v1 properties = zeroed(new CUmemAllocationProp_v1());
+                CUmemAccessDesc_v1 access = zeroed(new CUmemAccessDesc_v1());
+                SizeTPointer granules = new SizeTPointer(1)) {
+            int ordinal = stream.device().ordinal();
+            properties.type(cudart.CU_MEM_ALLOCATION_TYPE_PINNED);
+            properties.location().type(cudart.CU_MEM_LOCATION_TYPE_DEVICE);
+            properties.location().id(ordinal);
+            access.location().type(cudart.CU_MEM_LOCATION_TYPE_DEVICE);
+            access.location().id(ordinal);
+            access.flags(cudart.CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+            check(
+                    "cuMemGetAllocationGranularity",
+                    cudart.cuMemGetAllocationGranularity(
+                            granules, properties, cudart.CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+            long granule = granules.get();
+            long mappedBytes = (Math.max(bytes, 1) + granule - 1) / granule * granule;
+            long reservedBytes = mappedBytes + 2 * granule;
+            long[] reserved = new long[1];
+            check("cuMemAddressReserve", cudart.cuMemAddressReserve(reserved, reservedBytes, 0, 0, 0));
+            long mapped = reserved[0] + granule;
+            long[] handle = new long[1];
+            check("cuMemCreate", cudart.cuMemCreate(handle, mappedBytes, properties, 0));
+            check("cuMemMap", cudart.cuMemMap(mapped, mappedBytes, 0, handle[0], 0));
+            check("cuMemSetAccess", cudart.cuMemSetAccess(mapped, mappedBytes, access, 1));
+            check("cuMemRelease", cudart.cuMemRelease(handle[0]));
+            Block block = new Block(reserved[0], reservedBytes, mapped, mappedBytes);
+            blocks.add(block);
+            return block;
+        }
+    }
+
+    private static <T extends Pointer> T zeroed(T struct) {
+        Pointer.memset(struct, 0, struct.sizeof());
+        return struct;
     }
 
     @Override
     public void close() {
         stream.synchronize();
         for (Block block : blocks) {
-            check("cuMemUnmap", JCudaDriver.cuMemUnmap(Handles.device(block.mapped()), block.mappedBytes()));
-            check(
-                    "cuMemAddressFree",
-                    JCudaDriver.cuMemAddressFree(Handles.device(block.reserved()), block.reservedBytes()));
+            check("cuMemUnmap", cudart.cuMemUnmap(block.mapped(), block.mappedBytes()));
+            check("cuMemAddressFree", cudart.cuMemAddressFree(block.reserved(), block.reservedBytes()));
         }
         blocks.clear();
     }
