@@ -21,9 +21,6 @@ import java.util.Locale;
  * from several threads run one after another.
  */
 public final class CpuConvEngine implements ConvEngine {
-    /** Rows of one task of forward. */
-    private static final int TASK_ROWS = 64;
-
     private final boolean vectors;
     private final Workers workers;
     private final Scratch[] scratch;
@@ -113,78 +110,18 @@ public final class CpuConvEngine implements ConvEngine {
     @Override
     public synchronized void forward(
             Shard shard, Operands in, ConvOptions options, Part part, Tensor y, Memory workspace) {
-        ShardTables tables = (ShardTables) shard;
-        CallSpace space = begin(in, workspace);
-        RowSource rows = RowSource.of(tables, in, space.zeros());
+        ForwardTiles tiles = ForwardTiles.of((ShardTables) shard, in, begin(in, workspace));
         if (part == Part.SEAM) {
-            workers.run(tables.fragments(), (worker, f) -> {
-                int begin = tables.begin(f);
-                forwardRun(worker, rows, in, space, f, begin, begin + tables.seamRows(f), y);
-            });
-            return;
+            tiles.seam(workers, scratch, y);
+        } else {
+            tiles.main(workers, scratch, y);
+            zeroSlack(tiles.tables(), y);
         }
-        workers.run(tasks(tables.rows()), (worker, task) -> {
-            int taskEnd = Math.min(tables.rows(), (task + 1) * TASK_ROWS);
-            int row = task * TASK_ROWS;
-            for (int f = tables.fragmentOf(row); row < taskEnd; f++) {
-                int end = Math.min(taskEnd, tables.end(f));
-                forwardRun(worker, rows, in, space, f, Math.max(row, tables.begin(f) + tables.seamRows(f)), end, y);
-                row = Math.max(row, end);
-            }
-        });
-        zeroSlack(tables, y);
-    }
-
-    private void forwardRun(
-            int worker, RowSource rows, Operands in, CallSpace space, int fragment, int begin, int end, Tensor y) {
-        Scratch own = scratch[worker];
-        int channels = (int) in.channels();
-        for (int i = begin; i < end; i += Scratch.TILE_ROWS) {
-            int count = Math.min(Scratch.TILE_ROWS, end - i);
-            for (int c = 0; c < channels; c += Scratch.BLOCK_CHANNELS) {
-                int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
-                long p = preactivations(own, rows, space, fragment, i, count, c, width);
-                ActivationRows.silu(
-                        p, width * 4L, count, own.whole(width), width, y.rowAddress(i) + c * 2L, y.pitchBytes());
-            }
-        }
-    }
-
-    private long preactivations(
-            Scratch own, RowSource rows, CallSpace space, int fragment, int begin, int count, int c, int width) {
-        rows.window(fragment, begin, begin + count, c * 2L, own.window);
-        long p = own.takeRows(count, width * 4L);
-        PreactivationRows.run(
-                own.window,
-                count,
-                space.planes() + c * 4L,
-                space.channels() * 4L,
-                own.whole(width),
-                width,
-                p,
-                width * 4L);
-        return p;
     }
 
     @Override
     public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
-        ShardTables tables = (ShardTables) shard;
-        CallSpace space = begin(in, null);
-        RowSource rows = RowSource.of(tables, in, space.zeros());
-        int channels = (int) in.channels();
-        workers.run(tables.fragments(), (worker, f) -> {
-            int count = tables.seamRows(f);
-            Scratch own = scratch[worker];
-            for (int c = 0; c < channels && count > 0; c += Scratch.BLOCK_CHANNELS) {
-                int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
-                long g = preactivations(own, rows, space, f, tables.begin(f), count, c, width);
-                fillRows(own.dy, dy, tables.begin(f), count, c * 2L);
-                ActivationRows.gradient(options.policy(), g, width * 4L, count, own.whole(width), width, own.dy);
-                for (int r = 0; r < count; r++) {
-                    HostMemory.copy(g + r * width * 4L, head.rowAddress(tables.headBegin(f) + r) + c * 4L, width * 4L);
-                }
-            }
-        });
+        ForwardTiles.of((ShardTables) shard, in, begin(in, null)).head(workers, scratch, options.policy(), dy, head);
     }
 
     @Override
@@ -274,17 +211,6 @@ public final class CpuConvEngine implements ConvEngine {
             ownSpace = Memory.allocateHost(bytes);
         }
         return CallSpace.fill(ownSpace, in);
-    }
-
-    /** Fills in the addresses of rows of a tensor. */
-    static void fillRows(long[] addresses, Tensor tensor, int begin, int count, long columnBytes) {
-        for (int i = 0; i < count; i++) {
-            addresses[i] = tensor.rowAddress(begin + i) + columnBytes;
-        }
-    }
-
-    private static int tasks(int rows) {
-        return (rows + TASK_ROWS - 1) / TASK_ROWS;
     }
 
     private static void zeroSlack(ShardTables tables, Tensor rows) {

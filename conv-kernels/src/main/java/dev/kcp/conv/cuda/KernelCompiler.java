@@ -13,7 +13,7 @@ import java.util.Map;
 
 /**
  * Machine code for a GPU that the jar has none for, by NVRTC, once per user, source and GPU generation. It takes some
- * 35 seconds for all kernels.
+ * 20 to 40 seconds for all kernels.
  */
 final class KernelCompiler {
     private static final System.Logger LOGGER = System.getLogger(KernelCompiler.class.getName());
