@@ -41,7 +41,7 @@ class CompiledKernelsTest {
     @BeforeAll
     static void open() {
         device = CudaDevice.open(0);
-        assumeTrue(Nvrtc.isInstalled(), "NVRTC is installed");
+        assumeTrue(Nvrtc.isInstalled(), "NVRTC is not installed here");
         assertThat(KernelCompiler.isAvailable(device)).isTrue();
         System.setProperty(KernelCache.FOLDER_PROPERTY, folder.toString());
         stream = CudaStream.create(device);

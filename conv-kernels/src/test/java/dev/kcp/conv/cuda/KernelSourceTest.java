@@ -53,7 +53,7 @@ class KernelSourceTest {
     }
 
     private static void assumeNvrtc() {
-        assumeTrue(Driver.canLoad("libcuda.so.1") && Nvrtc.isInstalled(), "NVRTC and a driver are installed");
+        assumeTrue(Driver.canLoad("libcuda.so.1") && Nvrtc.isInstalled(), "NVRTC or a driver is not installed here");
     }
 
     @Test
