@@ -1,16 +1,10 @@
 // What all programs share: the argument block, loads and stores, and the walk over documents. Compiled without contraction
-// (-fmad=false); every fma is written out. Self-contained: a GPU host's runtime compiler has no headers of its own.
+// (-fmad=false); every fma is written out.
 //
 // Rows are tokens, [S, C] BF16, channels contiguous. A warp covers kWarpChannels channels, four per lane, and walks down
 // rows. A fragment is a document, or one document's part in a shard.
 #pragma once
-#ifdef __CUDACC_RTC__
-using uint16_t = unsigned short;
-using uint32_t = unsigned int;
-using int64_t = long;
-#else
-#include <cstdint>
-#endif
+#include "integers.cuh"
 
 constexpr int kLane = 4;                          // channels per lane: one 8-byte access
 constexpr int kWarpChannels = 32 * kLane;

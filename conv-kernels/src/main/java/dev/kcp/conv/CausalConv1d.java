@@ -44,8 +44,9 @@ import java.util.Objects;
  * between the two launches; and two rows</td></tr>
  * </table>
  *
- * Without one, an engine uses a buffer of its own that grows with the largest call; on a GPU a graph capture then needs
- * {@code CudaConvEngine.prepare(S, C)} first, since nothing may be allocated inside.
+ * Without one, an engine uses a buffer of its own that grows with the largest call, and inside a capture by {@code
+ * CudaGraph} one that the graph owns; a capture by somebody else needs {@code CudaConvEngine.prepare(S, C)} first, since
+ * nothing may be allocated inside.
  */
 public final class CausalConv1d {
     private final ConvEngine engine;

@@ -192,6 +192,11 @@ abstract class WorkspaceContract {
     void tooSmallMisalignedOrElsewhereIsRefusedBeforeAnyLaunch() {
         ConvCase in = own(ConvCase.random(7, 64, 40, 700));
         Placed got = placed(in);
+        Tensor[] results = {got.y, got.out.dx(), got.out.dweight()};
+        for (Tensor result : results) {
+            long bytes = result.elements() * result.dtype().bytes();
+            fill(Memory.borrow(engine().device(), result.address(), bytes), CANARY);
+        }
         long wanted = conv().backwardWorkspaceBytes(in.rows(), in.channels());
         Memory room = own(engine().allocateWorkspace(wanted + 64));
         Device device = engine().device();
@@ -217,9 +222,9 @@ abstract class WorkspaceContract {
                     .isThrownBy(() -> conv().forward(got.x, got.weight, null, got.offsets, got.y, small))
                     .withMessageEndingWith("bytes=" + (forwardWanted - 1) + " wanted=" + forwardWanted);
         }
-        for (Tensor untouched : new Tensor[] {got.y, got.out.dx(), got.out.dweight()}) {
+        for (Tensor untouched : results) {
             assertThat(own(host(untouched)).segment().toArray(ValueLayout.JAVA_BYTE))
-                    .containsOnly(0);
+                    .containsOnly(CANARY);
         }
         assertThatCode(() -> backward(got, Memory.borrow(device, room.address() + 16, wanted)))
                 .doesNotThrowAnyException();

@@ -4,6 +4,7 @@ import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
+import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.TreeSums;
@@ -23,6 +24,7 @@ import java.util.Locale;
 public final class CpuConvEngine implements ConvEngine {
     private final boolean vectors;
     private final Workers workers;
+    private final RowOps rowOps = new HostRowOps();
     private final Scratch[] scratch;
     private Memory ownSpace = Memory.allocateHost(0);
     /** Layers of one step see one batch; it is known by its offsets, not by who holds them. */
@@ -57,9 +59,17 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public Shard shard(ShardTables tables) {
+    public Shard shard(ShardTables tables, int fragments) {
         return tables;
     }
+
+    @Override
+    public Shard update(Shard shard, ShardTables tables) {
+        return tables;
+    }
+
+    @Override
+    public void holdBack(long queue) {}
 
     @Override
     public synchronized Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack) {
@@ -69,6 +79,11 @@ public final class CpuConvEngine implements ConvEngine {
             lastOffsets = offsets;
         }
         return lastBatch;
+    }
+
+    @Override
+    public RowOps rowOps() {
+        return rowOps;
     }
 
     @Override
@@ -120,7 +135,7 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
+    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue) {
         ForwardTiles.of((ShardTables) shard, in, begin(in, null)).head(workers, scratch, options.policy(), dy, head);
     }
 

@@ -14,8 +14,9 @@ final class CallArguments implements AutoCloseable {
 
     private final KernelArguments block = new KernelArguments();
 
-    KernelArguments block() {
-        return block;
+    /** Of the block itself. */
+    long address() {
+        return block.address();
     }
 
     /** Forgets the call before, and fills in what every program reads. */

@@ -28,4 +28,8 @@ record CallerRoom(CudaStream stream, Memory memory) implements WorkRoom {
     public long scrap(long channels) {
         return memory.address() + WorkRoom.rowBytes(channels);
     }
+
+    /** Nothing: the memory is the caller's. */
+    @Override
+    public void close() {}
 }

@@ -3,6 +3,7 @@ package dev.kcp.conv.cuda;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
+import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.cuda.KernelArguments.Field;
@@ -18,9 +19,9 @@ import java.util.List;
  * device memory, so offsets on the device may change from call to call and from graph replay to graph replay. Calls from
  * several threads run one after another.
  *
- * <p>Tensors start at multiples of 16 bytes. Work space between the programs belongs to the caller or to the engine, where
- * it grows when a larger batch comes; {@link #prepare(long, long)} makes it before a graph capture, inside which nothing may
- * be allocated.
+ * <p>Tensors start at multiples of 16 bytes. Work space between the programs belongs to the caller, or to the graph that
+ * {@link CudaGraph} captures, or to the engine, where it grows when a larger batch comes; {@link #prepare(long, long)} makes
+ * the engine's before a capture by somebody else, inside which nothing may be allocated.
  */
 public final class CudaConvEngine implements ConvEngine {
     private final CudaStream stream;
@@ -29,6 +30,7 @@ public final class CudaConvEngine implements ConvEngine {
     private final CallArguments arguments = new CallArguments();
     private final ProgramLaunches launches;
     private final PinnedBlocks pinned;
+    private final CudaRowOps rowOps;
     private final OwnRoom ownRoom;
     /** Null but in checked mode. */
     private final OffsetCheck offsetCheck;
@@ -39,8 +41,9 @@ public final class CudaConvEngine implements ConvEngine {
         this.stream = stream;
         this.ownedDevice = ownedDevice;
         kernels = new Kernels(stream.device(), origin);
-        launches = new ProgramLaunches(kernels, new Launcher(stream, arguments.block(), checked));
+        launches = new ProgramLaunches(kernels, new Launcher(stream, arguments.address(), checked));
         pinned = new PinnedBlocks(stream.device());
+        rowOps = new CudaRowOps(stream, pinned, checked, origin);
         ownRoom = new OwnRoom(stream);
         offsetCheck = checked ? new OffsetCheck(stream, kernels) : null;
     }
@@ -131,10 +134,27 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized Shard shard(ShardTables tables) {
+    public synchronized Shard shard(ShardTables tables, int fragments) {
         checkOpen();
         stream.device().makeCurrent();
-        return CudaShard.of(tables, stream, pinned);
+        return CudaShard.of(tables, fragments, stream, pinned);
+    }
+
+    @Override
+    public synchronized Shard update(Shard shard, ShardTables tables) {
+        checkOpen();
+        stream.device().makeCurrent();
+        ((CudaShard) shard).update(tables, stream, pinned);
+        return shard;
+    }
+
+    @Override
+    public synchronized void holdBack(long queue) {
+        checkOpen();
+        try (CudaEvent now = CudaEvent.untimed(stream.device())) {
+            now.record(stream);
+            now.holdBack(CudaStream.borrow(stream.device(), queue));
+        }
     }
 
     @Override
@@ -162,8 +182,13 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
+    public RowOps rowOps() {
+        return rowOps;
+    }
+
+    @Override
     public Tensor allocate(DType dtype, long... shape) {
-        return stream.zeros(dtype, shape);
+        return stream.uninitialized(dtype, shape);
     }
 
     @Override
@@ -183,12 +208,12 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
+    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue) {
         CudaShard local = begin(shard, in);
         if (local.headRows() > 0) {
             setDy(dy, ownRoom, in.channels());
             arguments.set(Field.HEAD, "head", head);
-            launches.head(local, in, options);
+            launches.head(local, in, options, queue);
         }
     }
 
@@ -202,7 +227,9 @@ public final class CudaConvEngine implements ConvEngine {
         if (sums != null && local.nodeCount() > 0) {
             arguments.set(Field.SUMS, "sums", sums);
         }
-        mainAndReduce(local, in, options, dy, dx, sums != null, ownRoom);
+        try (WorkRoom room = room(null)) {
+            mainAndReduce(local, in, options, dy, dx, sums != null, room);
+        }
         if (dx != null && local.hasTables()) {
             long slack = dx.rows() - local.rows();
             stream.zeroRows(
@@ -223,8 +250,17 @@ public final class CudaConvEngine implements ConvEngine {
             return;
         }
         arguments.gradients(out.dweight(), out.dbias());
-        WorkRoom room = workspace == null ? ownRoom : new CallerRoom(stream, workspace);
-        mainAndReduce(local, in, options, dy, out.dx(), out.wantsSums(), room);
+        try (WorkRoom room = room(workspace)) {
+            mainAndReduce(local, in, options, dy, out.dx(), out.wantsSums(), room);
+        }
+    }
+
+    /** Closed after the call. */
+    private WorkRoom room(Memory workspace) {
+        if (workspace != null) {
+            return new CallerRoom(stream, workspace);
+        }
+        return stream.isRecording() ? new GraphRoom(stream) : ownRoom;
     }
 
     private void zero(String name, Tensor gradient) {
@@ -309,11 +345,12 @@ public final class CudaConvEngine implements ConvEngine {
             return;
         }
         closed = true;
-        ownRoom.close();
+        ownRoom.free();
         if (offsetCheck != null) {
             offsetCheck.close();
         }
         stream.synchronize();
+        rowOps.close();
         pinned.close();
         launches.close();
         arguments.close();

@@ -28,7 +28,7 @@ final class KernelModule implements AutoCloseable {
     }
 
     /** Files that every engine loads. */
-    static final List<String> NEEDED = List.of("conv_forward", "conv_backward");
+    static final List<String> NEEDED = List.of("conv_forward", "conv_backward", "rows");
 
     private final CudaDevice device;
     private final CUmodule module;

@@ -24,7 +24,8 @@ final class Kernels implements AutoCloseable {
         this.device = device;
         this.origin = origin;
         try {
-            KernelModule.NEEDED.forEach(this::module);
+            module("conv_forward");
+            module("conv_backward");
         } catch (RuntimeException e) {
             close();
             throw e;

@@ -23,7 +23,7 @@ final class OffsetCheck implements AutoCloseable {
     OffsetCheck(CudaStream stream, Kernels kernels) {
         this.stream = stream;
         kernel = kernels.get(ConvProgram.checkOffsets());
-        launcher = new Launcher(stream, arguments, true);
+        launcher = new Launcher(stream, arguments.address(), true);
         result = stream.zeros(DType.I32, RESULT_INTS);
     }
 

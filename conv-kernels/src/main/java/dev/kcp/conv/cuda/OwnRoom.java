@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /** An engine's work room: grown when a larger batch comes, and kept. Grows never inside a graph capture. */
-final class OwnRoom implements WorkRoom, AutoCloseable {
+final class OwnRoom implements WorkRoom {
     /** Halves of a block start at multiples of 16 bytes. */
     private static final long GRANULE_BYTES = 256;
 
@@ -62,8 +62,11 @@ final class OwnRoom implements WorkRoom, AutoCloseable {
         return stream.allocate((grown + GRANULE_BYTES - 1) / GRANULE_BYTES * GRANULE_BYTES);
     }
 
+    /** Nothing: the room is kept for the next call. */
     @Override
-    public void close() {
+    public void close() {}
+
+    void free() {
         retired.forEach(Memory::close);
         sums.close();
         rows.close();

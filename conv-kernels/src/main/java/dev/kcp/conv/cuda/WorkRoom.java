@@ -3,8 +3,8 @@ package dev.kcp.conv.cuda;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.tensor.DType;
 
-/** Device memory that backward works in between its operands: the engine's own, or the caller's. */
-interface WorkRoom {
+/** Device memory that one call works in between its operands: the engine's own, a graph's, or the caller's. */
+interface WorkRoom extends AutoCloseable {
     /** Planes of the widest sums: four taps and the bias. */
     int MOST_PLANES = 5;
 
@@ -29,4 +29,8 @@ interface WorkRoom {
 
     /** Address of a row that nobody reads, which takes a dx that nobody asked for. */
     long scrap(long channels);
+
+    /** The call that worked here has launched everything. */
+    @Override
+    void close();
 }

@@ -113,7 +113,8 @@ class CompiledKernelsTest {
         assertThat(before.keySet().toString())
                 .contains("conv_forward-sm_" + device.computeCapability())
                 .contains("conv_backward-sm_")
-                .contains("conv_check-sm_");
+                .contains("conv_check-sm_")
+                .contains("rows-sm_");
         CudaConvEngine.on(stream, true, Origin.COMPILED).close();
         assertThat(times()).isEqualTo(before);
     }

@@ -277,6 +277,43 @@ class CudaShapesTest {
         }
     }
 
+    /** Two graphs of an engine that was prepared for no size, and calls of it between their replays. */
+    @Test
+    void workSpaceInACaptureIsTheGraphsOwn() {
+        try (CudaConvEngine fresh = CudaConvEngine.open(0);
+                ConvCase small = ConvCase.random(13, 64, 300, 5);
+                ConvCase large = ConvCase.random(14, 64, 40, 1200);
+                OnDevice one = new OnDevice(fresh, small, DType.F32);
+                OnDevice two = new OnDevice(fresh, large, DType.F32);
+                OnDevice wantOne = new OnDevice(fresh, small, DType.F32);
+                OnDevice wantTwo = new OnDevice(fresh, large, DType.F32)) {
+            CausalConv1d conv = new CausalConv1d(fresh, ConvOptions.DEFAULT);
+            conv.prepare();
+            try (CudaGraph first = CudaGraph.capture(fresh.stream(), () -> {
+                        one.run(ConvOptions.DEFAULT);
+                        Gradients sums = new Gradients(null, one.gradients.dweight(), null);
+                        conv.backward(one.x, one.weight, null, one.offsets, null, sums);
+                        conv.backward(one.x, one.weight, null, one.offsets, one.dy, sums);
+                    });
+                    CudaGraph second = CudaGraph.capture(fresh.stream(), () -> two.run(ConvOptions.DEFAULT))) {
+                for (int i = 0; i < 10; i++) {
+                    first.launch();
+                    wantTwo.run(ConvOptions.DEFAULT);
+                    second.launch();
+                    wantOne.run(ConvOptions.DEFAULT);
+                }
+                assertSameResults(one, wantOne);
+                assertSameResults(two, wantTwo);
+            }
+        }
+    }
+
+    private static void assertSameResults(OnDevice got, OnDevice want) {
+        Tolerance.assertSameBits("y", got.host(got.y), want.host(want.y));
+        Tolerance.assertSameBits("dx", got.host(got.gradients.dx()), want.host(want.gradients.dx()));
+        Tolerance.assertSameBits("dweight", got.host(got.gradients.dweight()), want.host(want.gradients.dweight()));
+    }
+
     @Test
     void callsFromAnyThread() throws InterruptedException {
         try (ConvCase in = ConvCase.random(12, 64, 100, 29);

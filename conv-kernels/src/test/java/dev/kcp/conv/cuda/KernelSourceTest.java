@@ -24,7 +24,7 @@ class KernelSourceTest {
         for (String name : List.of("conv_forward", "conv_backward", "conv_check")) {
             KernelSource source = KernelSource.of(name);
             assertThat(source.text()).contains("extern \"C\" __global__");
-            assertThat(source.headers()).containsKey("conv_common.cuh");
+            assertThat(source.headers()).containsKeys("conv_common.cuh", "integers.cuh");
             for (Map.Entry<String, String> header : source.headers().entrySet()) {
                 assertThat(header.getValue()).as(header.getKey()).contains("#pragma once");
             }
@@ -75,6 +75,16 @@ class KernelSourceTest {
         KernelSource changed = new KernelSource(source.name(), source.text() + "\n", source.headers());
         KernelCompiler.compile(changed, HOPPER, cache);
         assertThat(Files.list(folder)).hasSize(2);
+    }
+
+    @Test
+    void theQuickFilesCompileWithoutASystemsHeaders(@TempDir Path folder) {
+        assumeNvrtc();
+        for (String name : List.of("conv_check", "rows")) {
+            assertThat(KernelCompiler.compile(KernelSource.of(name), HOPPER, new KernelCache(folder)))
+                    .as(name)
+                    .startsWith(0x7F, 'E', 'L', 'F');
+        }
     }
 
     @Test
