@@ -135,7 +135,7 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue) {
+    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
         ForwardTiles.of((ShardTables) shard, in, begin(in, null)).head(workers, scratch, options.policy(), dy, head);
     }
 

@@ -208,12 +208,14 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue) {
+    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
         CudaShard local = begin(shard, in);
         if (local.headRows() > 0) {
-            setDy(dy, ownRoom, in.channels());
             arguments.set(Field.HEAD, "head", head);
-            launches.head(local, in, options, queue);
+            try (WorkRoom room = room(null)) {
+                setDy(dy, room, in.channels());
+                launches.head(local, in, options);
+            }
         }
     }
 

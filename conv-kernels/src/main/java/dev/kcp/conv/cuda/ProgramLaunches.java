@@ -38,14 +38,8 @@ final class ProgramLaunches implements AutoCloseable {
         launchFragments(rule.forwardSeam(options), shard, in);
     }
 
-    /** On a queue other than the stream, or on the stream: 0. */
-    void head(CudaShard shard, Operands in, ConvOptions options, long queue) {
-        launcher.queue(queue);
-        try {
-            launchFragments(rule.backwardHead(options), shard, in);
-        } finally {
-            launcher.queue(0);
-        }
+    void head(CudaShard shard, Operands in, ConvOptions options) {
+        launchFragments(rule.backwardHead(options), shard, in);
     }
 
     void owed(CudaShard shard, Operands in) {
