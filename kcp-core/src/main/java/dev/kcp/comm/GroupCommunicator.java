@@ -65,11 +65,8 @@ final class GroupCommunicator implements Communicator {
     }
 
     @Override
-    public PendingExchange exchange(Call call, LongConsumer beside, List<Segment> sends, List<Segment> receives) {
+    public PendingExchange exchange(Call call, LongConsumer behind, List<Segment> sends, List<Segment> receives) {
         checkUsable(call);
-        if (beside != null) {
-            beside.accept(0);
-        }
         List<List<MemorySegment>> outgoing = byPeer(sends);
         List<List<MemorySegment>> incoming = byPeer(receives);
         Sink[] sinks = new Sink[size()];
@@ -84,6 +81,9 @@ final class GroupCommunicator implements Communicator {
             if (underWay == round) {
                 round.await();
                 underWay = null;
+                if (behind != null) {
+                    behind.accept(0);
+                }
             } else if (!round.isDone()) {
                 mesh.checkAlive();
                 throw new IllegalStateException("exchange abandoned: " + round);
