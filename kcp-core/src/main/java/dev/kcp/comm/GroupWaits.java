@@ -48,6 +48,8 @@ final class GroupWaits {
     void agreement(long number, String what, boolean beforeNextCall) {
         String name = what + " " + number + " of group " + state.name();
         CallInstead callInstead = new CallInstead(number, name, beforeNextCall);
+        mesh.recorder()
+                .waitsFor(name, () -> name + ", not stated by ranks " + mesh.locked(() -> state.silentOn(number)));
         mesh.await(
                 () -> state.silentOn(number).isEmpty(),
                 () -> {
@@ -70,6 +72,7 @@ final class GroupWaits {
                                         + " is: silentRanks=" + state.silentOn(number) + " deadlineMillis="
                                         + mesh.deadline().toMillis())),
                 LOOK_AGAIN_NANOS);
+        mesh.recorder().waitOver();
         Failure failure = mesh.locked(() -> {
             Failure difference = state.differenceIn(number);
             state.statements().end(number);

@@ -30,8 +30,12 @@ final class Statements {
         byNumber.computeIfAbsent(number, n -> new TreeMap<>()).put(world, text);
     }
 
+    /** Ranks that have not made a statement of this rank's; none where it was ended. */
     List<Integer> missing(long number, int[] members) {
         Map<Integer, String> heard = byNumber.get(number);
+        if (heard == null) {
+            return List.of();
+        }
         List<Integer> missing = new ArrayList<>();
         for (int world : members) {
             if (!heard.containsKey(world)) {

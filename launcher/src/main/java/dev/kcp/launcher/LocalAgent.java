@@ -44,6 +44,7 @@ public final class LocalAgent {
         NONE,
         FAILURE,
         TIMEOUT,
+        HANG,
         OUTPUT_CLOSED,
         SHUTDOWN
     }
@@ -62,6 +63,7 @@ public final class LocalAgent {
     private Path scratch;
     private Path calls;
     private Map<Integer, List<String>> threadDumps = Map.of();
+    private List<Integer> insideWhenHung = List.of();
     private Stop stop = Stop.NONE;
     private long stopNanos;
     private long endedRanks;
@@ -177,6 +179,7 @@ public final class LocalAgent {
     private LaunchResult watch() {
         long timeoutNanos = spec.timeout().map(Duration::toNanos).orElse(Long.MAX_VALUE);
         long startNanos = System.nanoTime();
+        Optional<HangWatch> hangs = spec.hangTimeout().map(limit -> new HangWatch(calls, spec.ranks(), limit));
         while (!allGone()) {
             pause();
             boolean failed = false;
@@ -196,6 +199,10 @@ public final class LocalAgent {
                     threadDumps = ThreadDumps.take(livingGroups(), scratch, THREAD_DUMP_LIMIT);
                 }
                 stopAll(Stop.TIMEOUT);
+            } else if (stop == Stop.NONE && hangs.isPresent() && hangs.get().sees(System.nanoTime())) {
+                insideWhenHung = hangs.get().inside();
+                threadDumps = ThreadDumps.take(livingGroups(), scratch, THREAD_DUMP_LIMIT);
+                stopAll(Stop.HANG);
             }
             killLeftovers();
         }
@@ -234,7 +241,11 @@ public final class LocalAgent {
             return LaunchResult.of(ExitCode.OUTPUT_CLOSED);
         }
         if (stop == Stop.TIMEOUT) {
-            return failed(ExitCode.DEADLINE, Optional.empty(), spec.timeout(), ends);
+            return failed(ExitCode.DEADLINE, Optional.empty(), spec.timeout().map(Overdue::timeout), ends);
+        }
+        if (stop == Stop.HANG) {
+            Optional<Overdue> hang = spec.hangTimeout().map(limit -> Overdue.hang(limit, insideWhenHung));
+            return failed(ExitCode.DEADLINE, Optional.empty(), hang, ends);
         }
         if (first.isEmpty()) {
             return LaunchResult.of(ExitCode.DONE);
@@ -244,17 +255,17 @@ public final class LocalAgent {
         return failed(keepsCode ? code : ExitCode.RANK_FAILED, first, Optional.empty(), ends);
     }
 
-    private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
+    private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Overdue> overdue, List<RankEnd> ends) {
         Map<Integer, RankTrace> traces = new HashMap<>();
         for (WorkerProcess worker : workers) {
             traces.put(worker.rank(), trace(worker));
         }
-        FailureReport report =
-                new FailureReport(Host.name(), startedAt, first, timeout, ends, traces, CallLog.compare(calls));
+        FailureReport report = new FailureReport(
+                Host.name(), startedAt, first, overdue, ends, traces, CallLog.compare(calls, spec.ranks()));
         String text = report.text();
         err.write(text);
         spec.errorFile().ifPresent(file -> FailureJson.write(file, FailureJson.of(report, exitCode, attempt)));
-        return new LaunchResult(exitCode, Optional.of(text), timeout.isEmpty());
+        return new LaunchResult(exitCode, Optional.of(text), overdue.isEmpty());
     }
 
     private RankTrace trace(WorkerProcess worker) {
