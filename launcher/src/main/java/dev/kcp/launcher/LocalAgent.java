@@ -137,7 +137,12 @@ public final class LocalAgent {
     }
 
     private LaunchResult runIn(JobFolder folder, Path setsid, Map<String, String> inherited) {
-        JobEnvironment job = JobEnvironment.create(spec.ranks());
+        try (MasterPort masterPort = MasterPort.claim()) {
+            return runIn(JobEnvironment.create(spec.ranks(), masterPort.number()), folder, setsid, inherited);
+        }
+    }
+
+    private LaunchResult runIn(JobEnvironment job, JobFolder folder, Path setsid, Map<String, String> inherited) {
         try (StoreServer opened = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
             store = opened;
             return runWith(job, store.port(), folder, setsid, inherited);
