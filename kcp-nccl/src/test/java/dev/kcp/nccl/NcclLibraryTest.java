@@ -20,6 +20,7 @@ class NcclLibraryTest {
                 .isEqualTo(library);
     }
 
+    /** Case 98, as far as it goes without a GPU. */
     @Test
     void differentCopiesAreAllNamedAndOneFileOnce(@TempDir Path folder) throws IOException {
         Path one = Files.createFile(Files.createDirectory(folder.resolve("one")).resolve(NcclLibrary.FILE_NAME));

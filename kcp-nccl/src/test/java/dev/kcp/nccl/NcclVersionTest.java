@@ -47,7 +47,7 @@ class NcclVersionTest {
         assertThat(NcclVersion.require(library)).isEqualTo(new NcclVersion(2, 27, 3));
     }
 
-    /** It has none of the functions that a newer one has: the versions are named, not a missing function. */
+    /** Case 97: it has none of the functions that a newer one has: the versions are named, not a missing function. */
     @Test
     void anOldLibraryIsRefusedWithTheVersionFoundAndTheOneNeeded() throws Exception {
         Path library = library("int ncclGetVersion(int *version) { *version = 2804; return 0; }");

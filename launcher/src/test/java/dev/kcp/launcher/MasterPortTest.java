@@ -20,6 +20,7 @@ class MasterPortTest {
         }
     }
 
+    /** Case 84: a port that the launcher chooses. */
     @Test
     void takenPortsAndThoseOfOtherJobsArePassedOver() throws Exception {
         int number = freeNumber();
