@@ -28,6 +28,7 @@ import java.util.concurrent.locks.ReentrantLock;
  */
 public final class LocalAgent {
     private static final long POLL_MILLIS = 100;
+    private static final long ENDING_POLL_MILLIS = 5;
     /** How long after the grace the guards may take before the agent kills for itself, and again before it gives up. */
     private static final Duration GUARD_SLACK = Duration.ofMillis(800);
 
@@ -158,6 +159,7 @@ public final class LocalAgent {
             throw new UncheckedIOException("cannot start ranks: started=" + workers.size(), e);
         } finally {
             endAll();
+            workers.forEach(WorkerProcess::release);
         }
     }
 
@@ -371,8 +373,11 @@ public final class LocalAgent {
         }
     }
 
+    /** A guard that is about to be done says so in a file, which wakes nobody. */
     private void pause() {
-        pauseMillis(POLL_MILLIS);
+        boolean isEnding = workers.stream()
+                .anyMatch(worker -> !worker.isGone() && worker.poll().isPresent());
+        pauseMillis(isEnding ? ENDING_POLL_MILLIS : POLL_MILLIS);
     }
 
     private void pauseMillis(long millis) {
