@@ -60,6 +60,7 @@ public final class NcclCommunicator implements Communicator {
     private final List<PendingAgreement> pendingAgreements = new ArrayList<>();
     private final List<NcclGraph> graphs = new ArrayList<>();
     private List<Call> recording;
+    private boolean transfersCaptured;
     private boolean underWay;
     private boolean closed;
 
@@ -200,7 +201,7 @@ public final class NcclCommunicator implements Communicator {
         ready.record(compute);
         ready.holdBack(transfers);
         if (!to.isEmpty() || !from.isEmpty()) {
-            group.exchange(withHeaders(to, true, sends), withHeaders(from, false, receives));
+            group.exchange(sends, receives);
         }
         if (beside != null) {
             beside.accept(transfers.handle());
@@ -208,6 +209,8 @@ public final class NcclCommunicator implements Communicator {
         counter.sent(call.kind(), sends.stream().mapToLong(Segment::bytes).sum());
         CudaEvent done = markDone(call);
         if (HEADERS && (!to.isEmpty() || !from.isEmpty())) {
+            // Behind the rows, where nobody waits for them.
+            group.exchange(headers(to, true), headers(from, false));
             headers.check(to, from, digest(call));
         }
         underWay = true;
@@ -222,6 +225,7 @@ public final class NcclCommunicator implements Communicator {
         if (recording == null) {
             return watch.mark(transfers, call);
         }
+        transfersCaptured = true;
         captured.record(transfers);
         return captured;
     }
@@ -253,15 +257,12 @@ public final class NcclCommunicator implements Communicator {
         return peers;
     }
 
-    private List<Segment> withHeaders(BitSet peers, boolean outgoing, List<Segment> rows) {
-        if (!HEADERS) {
-            return rows;
+    private List<Segment> headers(BitSet peers, boolean outgoing) {
+        List<Segment> all = new ArrayList<>(peers.cardinality());
+        for (int peer = peers.nextSetBit(0); peer >= 0; peer = peers.nextSetBit(peer + 1)) {
+            long address = outgoing ? headers.outgoing(peer) : headers.incoming(peer);
+            all.add(new Segment(peer, address, MessageHeaders.BYTES));
         }
-        List<Segment> all = new ArrayList<>(rows.size() + peers.cardinality());
-        peers.stream()
-                .forEach(peer -> all.add(new Segment(
-                        peer, outgoing ? headers.outgoing(peer) : headers.incoming(peer), MessageHeaders.BYTES)));
-        all.addAll(rows);
         return all;
     }
 
@@ -363,11 +364,12 @@ public final class NcclCommunicator implements Communicator {
         checkUsable(label);
         awaitAgreements();
         recording = new ArrayList<>();
+        transfersCaptured = false;
         try {
             CudaGraph graph = CudaGraph.capture(compute, () -> {
                 work.run();
                 // All that was queued beside the compute stream must have come back to it.
-                if (!recording.isEmpty()) {
+                if (transfersCaptured) {
                     captured.record(transfers);
                     captured.holdBack(compute);
                 }
