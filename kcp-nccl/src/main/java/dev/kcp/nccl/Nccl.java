@@ -32,6 +32,7 @@ final class Nccl {
      */
     @SuppressWarnings("restricted")
     static void load(Path library) {
+        NcclVersion.require(library);
         try {
             // Named by its path, so that the binding's own search cannot find another one.
             System.load(library.toAbsolutePath().toString());
