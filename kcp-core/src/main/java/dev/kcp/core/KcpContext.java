@@ -7,7 +7,6 @@ import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.NodeKey;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.SiluGradPolicy;
-import dev.kcp.tensor.DType;
 import java.util.List;
 import java.util.Objects;
 
@@ -103,13 +102,13 @@ public final class KcpContext implements AutoCloseable {
 
     /** Bytes that this rank sends in one forward and one backward exchange of C channels. */
     public long commBytes(long channels) {
-        return channels
-                * (forward().sentRows() * (long) DType.BF16.bytes() + backward().sentRows() * (long) DType.F32.bytes());
+        return HaloPlan.forwardBytes(forward().sentRows(), channels)
+                + HaloPlan.backwardBytes(backward().sentRows(), channels);
     }
 
     /** Bytes of the history pool that one forward of C channels saves beside its arguments. */
     public long savedBytes(long channels) {
-        return channels * forward().poolRows() * DType.BF16.bytes();
+        return HaloPlan.forwardBytes(forward().poolRows(), channels);
     }
 
     /** Bytes that this rank sends in one {@link KcpConv1d#reduceGradients} of one backward of C channels. */
