@@ -1,6 +1,8 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
+import dev.kcp.bench.BenchFiles;
+import dev.kcp.bench.BenchHtml;
 import dev.kcp.bench.BenchReport;
 import dev.kcp.bench.BenchShape;
 import dev.kcp.bench.CpuBench;
@@ -13,10 +15,15 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.stream.Stream;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
 
 /** {@code kcp bench}: times an op against the memory floor of the same run. */
 @Command(
@@ -27,10 +34,15 @@ import picocli.CommandLine.Parameters;
         description = {
             "Times the single-rank op. The floor is the least bytes it must move (forward 4, backward 6 per element) at "
                     + "the speed of a plain copy in the same run; the ratio is the median time over the floor.",
-            "Prints a table; --json writes the same as JSON."
+            "Prints a table; --json writes the same as JSON, --report draws it. With --report and files in OP's place "
+                    + "nothing is timed: the files are what --json wrote before."
         },
         footerHeading = "%nExamples:%n",
-        footer = {"  kcp bench forward", "  kcp bench backward --shapes 8192x4096x16,32768x1024 --json backward.json"})
+        footer = {
+            "  kcp bench forward",
+            "  kcp bench backward --shapes 8192x4096x16,32768x1024 --json backward.json",
+            "  kcp bench --report report.html forward.json backward.json"
+        })
 final class BenchCommand implements Callable<Integer> {
     /** What can be timed. */
     enum Op {
@@ -38,8 +50,11 @@ final class BenchCommand implements Callable<Integer> {
         BACKWARD
     }
 
-    @Parameters(paramLabel = "OP", description = "forward or backward")
-    private Op op;
+    @Parameters(
+            arity = "1..*",
+            paramLabel = "OP",
+            description = "forward or backward; with --report, JSON files of earlier runs instead.")
+    private List<String> operands;
 
     @Option(
             names = "--device",
@@ -75,8 +90,49 @@ final class BenchCommand implements Callable<Integer> {
     @Option(names = "--json", paramLabel = "FILE", description = "Also write the report here.")
     private Path json;
 
+    @Option(
+            names = "--report",
+            paramLabel = "FILE",
+            description = "Also write an HTML page here: tables, and bars against the floor.")
+    private Path html;
+
+    @Spec
+    private CommandSpec spec;
+
     @Override
     public Integer call() {
+        Optional<Op> op = op();
+        if (op.isPresent()) {
+            time(op.get());
+            return ExitCode.DONE;
+        }
+        write("report", html, BenchHtml.write(operands.stream()
+                .map(file -> BenchFiles.read(Path.of(file)))
+                .toList()));
+        return ExitCode.DONE;
+    }
+
+    /** What to time, or empty where files are to be shown. */
+    private Optional<Op> op() {
+        Optional<Op> op = Stream.of(Op.values())
+                .filter(one -> one.name().equalsIgnoreCase(operands.getFirst()))
+                .findFirst();
+        if (op.isPresent() && operands.size() > 1) {
+            throw new ParameterException(
+                    spec.commandLine(), "one operation, and no files beside it: OP=" + operands);
+        }
+        if (op.isEmpty() && html == null) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "no such operation, choose forward or backward; files need --report: OP=" + operands.getFirst());
+        }
+        if (op.isEmpty() && json != null) {
+            throw new ParameterException(spec.commandLine(), "--json needs an operation to time: json=" + json);
+        }
+        return op;
+    }
+
+    private void time(Op op) {
         List<BenchShape> parsed = shapes.stream().map(BenchShape::parse).toList();
         ConvOptions options = new ConvOptions(policy, math, false);
         BenchReport report;
@@ -91,12 +147,18 @@ final class BenchCommand implements Callable<Integer> {
         }
         System.out.print(report.toTable());
         if (json != null) {
-            try {
-                Files.writeString(json, report.toJson() + "\n");
-            } catch (IOException e) {
-                throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: json=" + json, e);
-            }
+            write("json", json, report.toJson() + "\n");
         }
-        return ExitCode.DONE;
+        if (html != null) {
+            write("report", html, BenchHtml.write(List.of(report)));
+        }
+    }
+
+    private static void write(String option, Path path, String text) {
+        try {
+            Files.writeString(path, text);
+        } catch (IOException e) {
+            throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: " + option + "=" + path, e);
+        }
     }
 }
