@@ -21,12 +21,12 @@ public final class BenchHtml {
             <style>
             body { font: 15px/1.45 system-ui, sans-serif; color: #1f2328; background: #fff; max-width: 60em; margin: 1.5em auto; padding: 0 1em }
             h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin: 1.6em 0 .2em } p { margin: .2em 0 .6em; color: #59636e }
-            .row { display: grid; grid-template-columns: 13em 1fr; gap: .1em 1em; border-top: 1px solid #d1d9e0; padding: .45em 0 }
+            .row { display: grid; grid-template-columns: 17em 1fr; gap: .1em 1em; border-top: 1px solid #d1d9e0; padding: .45em 0 }
             .shape { font-weight: 600 } .program { color: #59636e; font-size: .85em; overflow-wrap: anywhere }
             .numbers { font-variant-numeric: tabular-nums }
             .bar { position: relative; height: 1.1em; background: #f6f8fa }
             .time { position: absolute; inset: 0 auto 0 0; background: #80ccff } .backward .time { background: #ffb77c }
-            .floor { position: absolute; top: -.15em; bottom: -.15em; border-left: 2px solid #1f2328 }
+            .floor { position: absolute; top: -.15em; bottom: 0; border-left: 2px solid #1f2328 }
             @media (max-width: 40em) { .row { grid-template-columns: 1fr } }
             </style>
             </head>
