@@ -50,7 +50,29 @@ public interface ConvEngine extends AutoCloseable {
      *
      * @param tables host tables, copied to the device once
      */
-    Shard shard(ShardTables tables);
+    default Shard shard(ShardTables tables) {
+        return shard(tables, tables.fragments());
+    }
+
+    /**
+     * As the other form, with room for later batches; see {@link #update}.
+     *
+     * @param fragments most fragments that it will have, at least the tables'
+     */
+    Shard shard(ShardTables tables, int fragments);
+
+    /**
+     * Gives a shard another batch's tables, in stream order: launches that were recorded with it then work on that batch.
+     *
+     * @param shard from {@link #shard(ShardTables, int)}
+     * @param tables with the same rows, head and tail rows, and tokens of the packed batch; fragments may differ
+     * @return the shard to use from now on; it may be the one given
+     * @throws IllegalArgumentException if there is no room for as many fragments, or more than fragments differ
+     */
+    Shard update(Shard shard, ShardTables tables);
+
+    /** Lets a queue wait, on the device, for all that is queued here now; on the host nothing is. */
+    void holdBack(long queue);
 
     /**
      * A whole batch of documents.
@@ -61,7 +83,10 @@ public interface ConvEngine extends AutoCloseable {
      */
     Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack);
 
-    /** A tensor of zeros on this device, owned by the caller. */
+    /** Moves and additions of rows in this device's memory. */
+    RowOps rowOps();
+
+    /** A dense tensor on this device, owned by the caller; what its elements are is not said. */
     Tensor allocate(DType dtype, long... shape);
 
     /**
@@ -85,8 +110,9 @@ public interface ConvEngine extends AutoCloseable {
      *
      * @param dy BF16 {@code [S, C]}
      * @param head FP32 {@code [headRows, C]}
+     * @param queue where the program is queued: a stream's handle, or 0 for the engine's own; the host runs it at once
      */
-    void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head);
+    void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue);
 
     /**
      * Writes dx of every row that is not owed, g of owed rows, and the shard's sums for dweight and dbias.

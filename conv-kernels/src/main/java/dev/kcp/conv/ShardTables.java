@@ -33,13 +33,39 @@ public final class ShardTables implements Shard {
         }
 
         /** True where its document has tokens before it. */
-        boolean continues() {
+        public boolean continues() {
             return length > 0 && packedBegin > documentBegin;
         }
 
         /** True where its document has tokens after it. */
-        boolean owes() {
+        public boolean owes() {
             return length > 0 && packedBegin + length < documentEnd;
+        }
+    }
+
+    /**
+     * Places in the buffers of head rows, the first up to three of every continuing fragment, and of tail rows, the last up
+     * to three of every owing one.
+     *
+     * @param headBegin first head row of each fragment; -1 for those that do not continue
+     * @param tailBegin first tail row of each fragment; -1 for those that owe nothing
+     */
+    public record SeamRows(int[] headBegin, int[] tailBegin, int headRows, int tailRows) {
+        /** One fragment's rows after another's. */
+        public static SeamRows of(List<Span> spans) {
+            int[] headBegin = new int[spans.size()];
+            int[] tailBegin = new int[spans.size()];
+            int heads = 0;
+            int tails = 0;
+            for (int f = 0; f < spans.size(); f++) {
+                Span span = spans.get(f);
+                int rows = Math.min(HISTORY, span.length());
+                headBegin[f] = span.continues() ? heads : -1;
+                tailBegin[f] = span.owes() ? tails : -1;
+                heads += span.continues() ? rows : 0;
+                tails += span.owes() ? rows : 0;
+            }
+            return new SeamRows(headBegin, tailBegin, heads, tails);
         }
     }
 
@@ -68,25 +94,19 @@ public final class ShardTables implements Shard {
     private final List<Share> shares;
     private final List<NodeKey> nodes;
 
-    private ShardTables(long packedTokens, List<Span> spans, int[] historyRow, int[] owedRow) {
+    private ShardTables(long packedTokens, List<Span> spans, int[] historyRow, int[] owedRow, SeamRows seams) {
         this.packedTokens = packedTokens;
         this.historyRow = historyRow;
         this.owedRow = owedRow;
         int fragments = spans.size();
         begin = new int[fragments + 1];
-        headBegin = headBegins(spans);
-        tailBegin = new int[fragments];
-        int heads = 0;
-        int tails = 0;
         for (int f = 0; f < fragments; f++) {
-            Span span = spans.get(f);
-            begin[f + 1] = Math.addExact(begin[f], span.length());
-            tailBegin[f] = span.owes() ? tails : -1;
-            heads += span.continues() ? Math.min(HISTORY, span.length()) : 0;
-            tails += span.owes() ? Math.min(HISTORY, span.length()) : 0;
+            begin[f + 1] = Math.addExact(begin[f], spans.get(f).length());
         }
-        headRows = heads;
-        tailRows = tails;
+        headBegin = seams.headBegin();
+        tailBegin = seams.tailBegin();
+        headRows = seams.headRows();
+        tailRows = seams.tailRows();
         shares = shares(packedTokens, spans, begin);
         nodes = nodes(packedTokens, shares);
     }
@@ -102,22 +122,16 @@ public final class ShardTables implements Shard {
      *     the document has none
      */
     public static ShardTables of(long packedTokens, List<Span> spans, int[] historyRow, int[] owedRow) {
+        return of(packedTokens, spans, historyRow, owedRow, SeamRows.of(spans));
+    }
+
+    /** As the other form, with places for head and tail rows that were chosen elsewhere. */
+    public static ShardTables of(long packedTokens, List<Span> spans, int[] historyRow, int[] owedRow, SeamRows seams) {
         if (historyRow.length != HISTORY * spans.size() || owedRow.length != HISTORY * spans.size()) {
             throw new IllegalArgumentException("three rows per fragment: fragments=" + spans.size() + " historyRows="
                     + historyRow.length + " owedRows=" + owedRow.length);
         }
-        return new ShardTables(packedTokens, List.copyOf(spans), historyRow.clone(), owedRow.clone());
-    }
-
-    /** First row of each continuing fragment in the buffer of all head rows; -1 for the others. */
-    public static int[] headBegins(List<Span> spans) {
-        int[] begins = new int[spans.size()];
-        int heads = 0;
-        for (int f = 0; f < begins.length; f++) {
-            begins[f] = spans.get(f).continues() ? heads : -1;
-            heads += spans.get(f).continues() ? Math.min(HISTORY, spans.get(f).length()) : 0;
-        }
-        return begins;
+        return new ShardTables(packedTokens, List.copyOf(spans), historyRow.clone(), owedRow.clone(), seams);
     }
 
     /** Whole documents: nothing before a document's first token, nothing owed. */
@@ -128,7 +142,7 @@ public final class ShardTables implements Shard {
         }
         int[] none = new int[HISTORY * spans.size()];
         Arrays.fill(none, -1);
-        return new ShardTables(cuSeqlens[cuSeqlens.length - 1], spans, none, none);
+        return new ShardTables(cuSeqlens[cuSeqlens.length - 1], spans, none, none, SeamRows.of(spans));
     }
 
     /** As {@link #nodes()} of a shard with these fragments, for those who know other ranks' fragments. */

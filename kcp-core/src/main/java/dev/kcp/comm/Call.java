@@ -22,7 +22,9 @@ public record Call(Kind kind, String label, long channels, DType dtype, long pla
         ALL_REDUCE,
         ALL_GATHER,
         BARRIER,
-        SPLIT
+        SPLIT,
+        /** A captured graph, launched by every rank. */
+        REPLAY
     }
 
     public Call {

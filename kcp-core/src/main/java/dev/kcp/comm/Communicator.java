@@ -1,11 +1,15 @@
 package dev.kcp.comm;
 
+import dev.kcp.KcpException;
+import dev.kcp.KcpException.Code;
 import java.util.List;
+import java.util.function.Consumer;
+import java.util.function.LongConsumer;
 
 /**
  * Collectives of a group of ranks. Every rank makes the same calls in the same order; the communicator numbers them and
  * compares what each rank believes call n to be. Every wait has a deadline. A failure on one rank ends the group: every
- * waiting rank gets a {@link dev.kcp.KcpException} that names the rank, the call and the reason, and every later call
+ * waiting rank gets a {@link KcpException} that names the rank, the call and the reason, and every later call
  * throws the same. One communicator is used by one thread at a time; {@link #abort}, {@link #agree}, {@link
  * #recorder} and {@link #stats} by any.
  *
@@ -23,6 +27,11 @@ public interface Communicator extends AutoCloseable {
     /** Name of the transport: {@code local}, {@code tcp} or {@code nccl}. */
     String transport();
 
+    /** The communicator of the same ranks for host memory: itself, where this one is for host memory. */
+    default Communicator host() {
+        return this;
+    }
+
     /**
      * Starts a grouped point-to-point exchange: sends are under way when this returns, receives end in
      * {@link PendingExchange#await()}. A rank with nothing to send or receive calls it all the same. At most one
@@ -33,11 +42,21 @@ public interface Communicator extends AutoCloseable {
      * @param receives room for what peers send
      * @throws IllegalArgumentException if a segment names this rank or one outside the group
      */
-    PendingExchange exchange(Call call, List<Segment> sends, List<Segment> receives);
+    default PendingExchange exchange(Call call, List<Segment> sends, List<Segment> receives) {
+        return exchange(call, null, sends, receives);
+    }
 
     /**
-     * Sums FP32 elements over all ranks, in place, in rank order: every rank gets the same bits, and the same bits each
-     * time.
+     * As the other form, for bytes that are made or packed first. On a GPU nothing waits for that but the transfers.
+     *
+     * @param staging puts the work that makes the bytes on a queue: a stream's handle, or 0 where it is done at once; null
+     *     for none
+     */
+    PendingExchange exchange(Call call, LongConsumer staging, List<Segment> sends, List<Segment> receives);
+
+    /**
+     * Sums FP32 elements over all ranks, in place; every rank gets the same bits. Host memory is summed in rank order, so
+     * that the bits are the same each time.
      */
     void allReduceFloats(String label, long address, long elements);
 
@@ -79,7 +98,29 @@ public interface Communicator extends AutoCloseable {
      * Ends the group because of a failure on this rank; peers are told the reason. The first reason wins, later calls
      * change nothing.
      */
-    void abort(String reason);
+    default void abort(String reason) {
+        abort(Code.RANK_FAILED, "rank " + worldRank() + " failed: " + reason);
+    }
+
+    /** As the other form, with what kind of failure it is and the whole text that every rank throws. */
+    void abort(Code code, String message);
+
+    /**
+     * Looks whether the group has failed.
+     *
+     * @throws KcpException the failure, the same on every rank
+     */
+    void checkAlive();
+
+    /** This rank's number in the job. */
+    int worldRank();
+
+    /**
+     * Calls the listener once when the group fails, at once if it has, on whichever thread learns of it first.
+     *
+     * @param listener returns soon and calls nothing of this communicator
+     */
+    void onFailure(Consumer<KcpException> listener);
 
     /** Leaves the group. Closing twice is harmless; it never waits longer than the deadline. */
     @Override

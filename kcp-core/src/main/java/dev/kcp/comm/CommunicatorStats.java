@@ -26,19 +26,22 @@ public record CommunicatorStats(Map<Call.Kind, Long> calls, Map<Call.Kind, Long>
     }
 
     /** Counts for one communicator; read from any thread. */
-    static final class Counter {
+    public static final class Counter {
         private final Map<Call.Kind, Long> calls = new EnumMap<>(Call.Kind.class);
         private final Map<Call.Kind, Long> bytesSent = new EnumMap<>(Call.Kind.class);
 
-        synchronized void call(Call.Kind kind) {
+        /** Counts a call. */
+        public synchronized void call(Call.Kind kind) {
             calls.merge(kind, 1L, Long::sum);
         }
 
-        synchronized void sent(Call.Kind kind, long bytes) {
+        /** Counts payload bytes sent in a call of a kind. */
+        public synchronized void sent(Call.Kind kind, long bytes) {
             bytesSent.merge(kind, bytes, Long::sum);
         }
 
-        synchronized CommunicatorStats read() {
+        /** What was counted so far. */
+        public synchronized CommunicatorStats read() {
             return new CommunicatorStats(calls, bytesSent);
         }
     }

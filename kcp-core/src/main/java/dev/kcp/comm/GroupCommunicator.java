@@ -1,5 +1,6 @@
 package dev.kcp.comm;
 
+import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.HostMemory;
@@ -10,6 +11,8 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.Consumer;
+import java.util.function.LongConsumer;
 import java.util.stream.IntStream;
 
 /**
@@ -62,8 +65,11 @@ final class GroupCommunicator implements Communicator {
     }
 
     @Override
-    public PendingExchange exchange(Call call, List<Segment> sends, List<Segment> receives) {
+    public PendingExchange exchange(Call call, LongConsumer staging, List<Segment> sends, List<Segment> receives) {
         checkUsable(call);
+        if (staging != null) {
+            staging.accept(0);
+        }
         List<List<MemorySegment>> outgoing = byPeer(sends);
         List<List<MemorySegment>> incoming = byPeer(receives);
         Sink[] sinks = new Sink[size()];
@@ -223,8 +229,23 @@ final class GroupCommunicator implements Communicator {
     }
 
     @Override
-    public void abort(String reason) {
-        mesh.fail(new Failure(Code.RANK_FAILED, mesh.rank(), -1, "rank " + mesh.rank() + " failed: " + reason));
+    public void abort(Code code, String message) {
+        mesh.fail(new Failure(code, mesh.rank(), -1, message));
+    }
+
+    @Override
+    public void checkAlive() {
+        mesh.checkAlive();
+    }
+
+    @Override
+    public int worldRank() {
+        return mesh.rank();
+    }
+
+    @Override
+    public void onFailure(Consumer<KcpException> listener) {
+        mesh.onFailure(listener);
     }
 
     @Override

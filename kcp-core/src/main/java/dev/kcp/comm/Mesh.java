@@ -4,13 +4,16 @@ import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
@@ -37,6 +40,7 @@ final class Mesh {
     private final BitSet sawOurBye = new BitSet();
     private final BitSet gone = new BitSet();
     private final CallRecorder recorder;
+    private final List<Consumer<KcpException>> failureListeners = new ArrayList<>();
     private Wire wire;
     private int openGroups;
     private int headerWaiters;
@@ -217,6 +221,25 @@ final class Mesh {
         Frame abort = new Frame.Abort(failure);
         tell.stream().filter(peer -> peer != rank).forEach(peer -> wire.send(peer, abort));
         recorder.failed(failure);
+        List<Consumer<KcpException>> listeners = locked(() -> {
+            List<Consumer<KcpException>> all = List.copyOf(failureListeners);
+            failureListeners.clear();
+            return all;
+        });
+        listeners.forEach(listener -> listener.accept(failure.toException()));
+    }
+
+    /** Tells a listener of the failure that ends the group, once; at once if there is one. */
+    void onFailure(Consumer<KcpException> listener) {
+        Failure failure = locked(() -> {
+            if (verdict.own() == null) {
+                failureListeners.add(listener);
+            }
+            return verdict.own();
+        });
+        if (failure != null) {
+            listener.accept(failure.toException());
+        }
     }
 
     private BitSet living() {

@@ -47,24 +47,27 @@ final class BackwardPass implements AutoCloseable {
             Operands in = operands.get(i);
             long channels = in.channels();
             head.add(engine.allocate(DType.F32, shard.headRows(), channels));
+            if (gradients.get(i).dy() == null) {
+                engine.rowOps().zero(head.getLast());
+            }
             tail.add(engine.allocate(DType.F32, shard.tailRows(), channels));
-            received.add(engine.allocate(DType.F32, context.backward().poolRows(), channels));
+            received.add(engine.allocate(DType.F32, context.backwardPoolRows(), channels));
             Tensor nodes = engine.allocate(options.policy().sumType(), shard.nodeCount(), in.sumPlanes(), channels);
             sums.add(new PartialGradients(context, i, in.bias() != null, nodes));
         }
     }
 
-    /** g of the rows that others wait for; zeros where nobody gives dy. */
-    void head() {
+    /** g of the rows that others wait for; zeros, made already, where nobody gives dy. */
+    void head(long queue) {
         for (int i = 0; i < operands.size(); i++) {
             if (gradients.get(i).dy() != null) {
-                engine.head(shard, operands.get(i), options, gradients.get(i).dy(), head.get(i));
+                engine.head(shard, operands.get(i), options, gradients.get(i).dy(), head.get(i), queue);
             }
         }
     }
 
-    List<HaloDirection.Source> sources() {
-        return head.stream().map(rows -> new HaloDirection.Source(rows, null)).toList();
+    List<HaloTransfers.Source> sources() {
+        return head.stream().map(rows -> new HaloTransfers.Source(rows, null)).toList();
     }
 
     List<Tensor> received() {

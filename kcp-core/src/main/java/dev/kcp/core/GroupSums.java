@@ -3,30 +3,26 @@ package dev.kcp.core;
 import dev.kcp.comm.Call;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.Segment;
+import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.Gradients;
-import dev.kcp.conv.NodeKey;
-import dev.kcp.conv.NodeStack;
-import dev.kcp.conv.TreeSums;
+import dev.kcp.conv.RowOps;
 import dev.kcp.tensor.DType;
-import dev.kcp.tensor.HostMemory;
+import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 
 /**
  * The upper part of the reduction tree, over ranks. Each rank sends its nodes cut by channels: slice r of all nodes goes to
- * rank r, which makes the same additions that one rank alone would make; then the slices of the root are gathered.
+ * rank r, which makes the same additions that one rank alone would make; then the slices of the root are gathered. All of
+ * it happens in the device's memory; on a GPU the host waits for none of it.
  */
 final class GroupSums {
-    /** One node of one rank, as the slice's owner sees it. */
-    private record Arrival(NodeKey key, long address) {}
-
     private GroupSums() {}
 
     /** Payload bytes that one rank sends in {@link #reduce} of one micro-step. */
     static long sentBytes(long channels, int rank, int ranks, int nodes, int planes, DType sumType) {
-        Slices slices = new Slices(channels, ranks, sumType.bytes());
+        Slices slices = new Slices(channels, ranks);
         long nodeElements = nodes * (channels - slices.width(rank));
         long rootElements = (ranks - 1L) * slices.width(rank);
         return planes * sumType.bytes() * (nodeElements + rootElements);
@@ -35,110 +31,95 @@ final class GroupSums {
     /** Combines each micro-step over the group, adds them in order, and rounds once. */
     static Gradients reduce(String label, List<PartialGradients> microSteps, DType dweightType, DType dbiasType) {
         PartialGradients first = microSteps.getFirst();
+        ConvEngine engine = first.context().engine();
         long channels = first.sums().columns();
-        Tensor total = null;
-        try {
+        long planes = first.sums().extent(1);
+        DType sumType = first.sums().dtype();
+        int withTokens = (int) microSteps.stream().filter(GroupSums::hasTokens).count();
+        try (Tensor roots = engine.allocate(sumType, withTokens, planes * channels)) {
+            int made = 0;
             for (PartialGradients step : microSteps) {
-                Tensor root = root(label, step);
-                if (total == null || total.extent(0) == 0) {
-                    close(total);
-                    total = root;
-                } else {
-                    if (root.extent(0) > 0) {
-                        TreeSums.add(root.dtype(), total.address(), root.address(), root.elements());
-                    }
-                    root.close();
-                }
+                long at = hasTokens(step) ? made++ : 0;
+                combine(label, step, view(roots, at, sumType, hasTokens(step) ? planes : 0, channels));
             }
-            Tensor dweight = Tensor.zeros(dweightType, channels, 4);
-            Tensor dbias = first.withBias() ? Tensor.zeros(dbiasType, channels) : null;
-            TreeSums.store(total, dweight, dbias);
+            addInOrder(engine, roots);
+            Tensor dweight = engine.allocate(dweightType, channels, 4);
+            Tensor dbias = first.withBias() ? engine.allocate(dbiasType, channels) : null;
+            engine.round(view(roots, 0, sumType, Math.min(1, withTokens), planes, channels), dweight, dbias);
             return new Gradients(null, dweight, dbias);
-        } finally {
-            close(total);
         }
     }
 
-    private static void close(Tensor tensor) {
-        if (tensor != null) {
-            tensor.close();
+    private static boolean hasTokens(PartialGradients step) {
+        return step.context().partition().cuSeqlens().tokens() > 0;
+    }
+
+    private static Tensor view(Tensor roots, long row, DType dtype, long... shape) {
+        long address = roots.rows() == 0 ? 0 : roots.rowAddress(row);
+        long bytes = roots.columns() * dtype.bytes();
+        return Tensor.over(Memory.borrow(roots.device(), address, address == 0 ? 0 : bytes), dtype, shape);
+    }
+
+    private static void addInOrder(ConvEngine engine, Tensor roots) {
+        int[] pairs = new int[2 * Math.max(0, (int) roots.rows() - 1)];
+        for (int i = 0; i < pairs.length / 2; i++) {
+            pairs[2 * i + 1] = i + 1;
+        }
+        try (RowOps.Table additions = engine.rowOps().additions(pairs)) {
+            engine.rowOps().add(additions, roots);
         }
     }
 
-    /** The root's sums, {@code [1, planes, C]}, equal on all ranks; {@code [0, planes, C]} for a batch without tokens. */
-    private static Tensor root(String label, PartialGradients step) {
+    /**
+     * Adds one micro-step's nodes of all ranks.
+     *
+     * @param root {@code [planes, C]}, equal on all ranks afterwards; {@code [0, C]} for a batch without tokens
+     */
+    private static void combine(String label, PartialGradients step, Tensor root) {
         KcpContext context = step.context();
+        ConvEngine engine = context.engine();
         Communicator group = context.communicator();
         Tensor sums = step.sums();
+        long planes = sums.extent(1);
         int rank = group.rank();
-        int planes = (int) sums.extent(1);
-        Slices slices = new Slices(sums.columns(), group.size(), sums.dtype().bytes());
-        boolean empty = context.partition().cuSeqlens().tokens() == 0;
-        Tensor root = Tensor.zeros(sums.dtype(), empty ? 0 : 1, planes, sums.columns());
+        Slices slices = new Slices(sums.columns(), group.size());
+        UpperTree tree = context.upperTree();
         List<Tensor> buffers = new ArrayList<>();
         try {
+            Tensor arrived = keep(buffers, engine.allocate(sums.dtype(), tree.rows(), planes * slices.width(rank)));
             List<Segment> sends = new ArrayList<>();
             List<Segment> receives = new ArrayList<>();
-            List<Arrival> arrivals = new ArrayList<>();
             for (int peer = 0; peer < group.size(); peer++) {
-                List<NodeKey> theirs = context.nodes().get(peer);
-                Tensor incoming = Tensor.zeros(sums.dtype(), theirs.size(), planes, slices.width(rank));
-                buffers.add(incoming);
-                for (int node = 0; node < theirs.size(); node++) {
-                    arrivals.add(new Arrival(theirs.get(node), incoming.rowAddress((long) node * planes)));
-                }
+                Tensor incoming = arrived.rows(tree.begin(peer), tree.begin(peer + 1));
                 if (peer == rank) {
-                    pack(sums, slices, rank, incoming);
+                    engine.rowOps()
+                            .copyColumns(sums, slices.begin(rank), byPlanes(incoming, planes), 0, slices.width(rank));
                 } else {
-                    Tensor outgoing = Tensor.zeros(sums.dtype(), sums.extent(0), planes, slices.width(peer));
-                    buffers.add(outgoing);
-                    pack(sums, slices, peer, outgoing);
+                    Tensor outgoing = keep(buffers, engine.allocate(sums.dtype(), sums.rows(), slices.width(peer)));
+                    engine.rowOps().copyColumns(sums, slices.begin(peer), outgoing, 0, slices.width(peer));
                     sends.add(segment(peer, outgoing));
                     receives.add(segment(peer, incoming));
                 }
             }
-            Call call = new Call(
-                    Call.Kind.EXCHANGE,
-                    label + " reduceGradients nodes",
-                    sums.columns(),
-                    sums.dtype(),
-                    context.digest());
-            group.exchange(call, sends, receives).await();
-            Tensor mine = Tensor.zeros(sums.dtype(), planes, slices.width(rank));
-            buffers.add(mine);
-            if (!empty) {
-                evaluate(context, arrivals, mine);
-            }
-            gather(label, context, slices, mine, root, buffers);
-            return root;
-        } catch (RuntimeException e) {
-            root.close();
-            throw e;
+            group.exchange(call(label + " reduceGradients nodes", context, sums), sends, receives)
+                    .await();
+            engine.rowOps().add(tree.additions(), arrived);
+            Tensor mine = byPlanes(arrived.rows(tree.root(), tree.root() + Math.min(1, root.rows())), planes);
+            gather(label, context, sums, slices, mine, root, buffers);
         } finally {
             buffers.forEach(Tensor::close);
         }
     }
 
-    private static void evaluate(KcpContext context, List<Arrival> arrivals, Tensor mine) {
-        arrivals.sort(Comparator.comparingLong(arrival -> arrival.key().begin()));
-        NodeStack<Long> upper = new NodeStack<>(context.partition().cuSeqlens().tokens(), (left, right) -> {
-            TreeSums.add(mine.dtype(), left, right, mine.elements());
-            return left;
-        });
-        arrivals.forEach(arrival -> upper.pushFromGroup(arrival.key(), arrival.address()));
-        upper.closeLeaf();
-        if (upper.entries().size() != 1) {
-            throw new IllegalStateException(
-                    "the tree did not close: roots=" + upper.entries().size());
-        }
-        HostMemory.copy(
-                upper.entries().getFirst().sums(),
-                mine.address(),
-                mine.elements() * mine.dtype().bytes());
-    }
-
     private static void gather(
-            String label, KcpContext context, Slices slices, Tensor mine, Tensor root, List<Tensor> buffers) {
+            String label,
+            KcpContext context,
+            Tensor sums,
+            Slices slices,
+            Tensor mine,
+            Tensor root,
+            List<Tensor> buffers) {
+        ConvEngine engine = context.engine();
         Communicator group = context.communicator();
         List<Segment> sends = new ArrayList<>();
         List<Segment> receives = new ArrayList<>();
@@ -147,52 +128,52 @@ final class GroupSums {
             if (peer == group.rank()) {
                 parts.add(mine);
             } else {
-                Tensor part = Tensor.zeros(mine.dtype(), mine.rows(), slices.width(peer));
-                buffers.add(part);
+                Tensor part = keep(buffers, engine.allocate(sums.dtype(), root.rows(), slices.width(peer)));
                 parts.add(part);
                 sends.add(segment(peer, mine));
                 receives.add(segment(peer, part));
             }
         }
-        Call call = new Call(
-                Call.Kind.EXCHANGE, label + " reduceGradients root", root.columns(), root.dtype(), context.digest());
-        group.exchange(call, sends, receives).await();
-        for (int peer = 0; peer < parts.size() && root.extent(0) > 0; peer++) {
-            for (int plane = 0; plane < mine.rows(); plane++) {
-                HostMemory.copy(
-                        parts.get(peer).rowAddress(plane),
-                        root.rowAddress(plane) + slices.beginBytes(peer),
-                        slices.width(peer) * root.dtype().bytes());
-            }
+        group.exchange(call(label + " reduceGradients root", context, sums), sends, receives)
+                .await();
+        for (int peer = 0; peer < parts.size(); peer++) {
+            engine.rowOps().copyColumns(parts.get(peer), 0, root, slices.begin(peer), slices.width(peer));
         }
+    }
+
+    private static Call call(String label, KcpContext context, Tensor sums) {
+        return new Call(Call.Kind.EXCHANGE, label, sums.columns(), sums.dtype(), context.digest());
+    }
+
+    private static Tensor keep(List<Tensor> buffers, Tensor tensor) {
+        buffers.add(tensor);
+        return tensor;
+    }
+
+    /** Rows of all planes of a slice as one row of each plane. */
+    private static Tensor byPlanes(Tensor rows, long planes) {
+        long address = rows.elements() == 0 ? 0 : rows.address();
+        long bytes = rows.elements() * rows.dtype().bytes();
+        return Tensor.over(
+                Memory.borrow(rows.device(), address, bytes),
+                rows.dtype(),
+                rows.rows() * planes,
+                rows.columns() / planes);
     }
 
     private static Segment segment(int peer, Tensor tensor) {
-        return new Segment(
-                peer, tensor.address(), tensor.elements() * tensor.dtype().bytes());
-    }
-
-    private static void pack(Tensor sums, Slices slices, int peer, Tensor into) {
-        for (long row = 0; row < sums.rows(); row++) {
-            HostMemory.copy(
-                    sums.rowAddress(row) + slices.beginBytes(peer),
-                    into.rowAddress(row),
-                    slices.width(peer) * sums.dtype().bytes());
-        }
+        long bytes = tensor.elements() * tensor.dtype().bytes();
+        return new Segment(peer, bytes == 0 ? 0 : tensor.address(), bytes);
     }
 
     /** Channels cut evenly over ranks. */
-    private record Slices(long channels, int ranks, int elementBytes) {
+    private record Slices(long channels, int ranks) {
         long begin(int rank) {
             return channels * rank / ranks;
         }
 
         long width(int rank) {
             return begin(rank + 1) - begin(rank);
-        }
-
-        long beginBytes(int rank) {
-            return begin(rank) * elementBytes;
         }
     }
 }

@@ -1,11 +1,5 @@
 package dev.kcp.core;
 
-import dev.kcp.comm.Call;
-import dev.kcp.comm.Communicator;
-import dev.kcp.comm.PendingExchange;
-import dev.kcp.comm.Segment;
-import dev.kcp.tensor.HostMemory;
-import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -22,27 +16,13 @@ final class HaloDirection {
         int of(int piece, int offset);
     }
 
-    /**
-     * What rows are read from.
-     *
-     * @param history where rows of a caller's history are, or null where the plan names none
-     */
-    record Source(Tensor rows, Tensor history) {
-        long address(int row) {
-            return row >= 0 ? rows.rowAddress(row) : history.rowAddress(~row);
-        }
-
-        long rowBytes() {
-            return rows.columns() * rows.dtype().bytes();
-        }
-    }
-
-    private record Outgoing(int peer, int[] sourceRows) {}
+    /** Rows for one peer: rows of the source, or {@code ~row} of a caller's history. */
+    record Outgoing(int peer, int[] sourceRows) {}
 
     /** Rows from one peer; lookups that rise, or fall by a few tokens, take constant time. */
-    private static final class Incoming {
-        private final int peer;
-        private final int poolBegin;
+    static final class Incoming {
+        final int peer;
+        final int poolBegin;
         private final int[] tokens;
         private int cursor;
 
@@ -50,6 +30,10 @@ final class HaloDirection {
             this.peer = peer;
             this.poolBegin = poolBegin;
             this.tokens = tokens;
+        }
+
+        int rows() {
+            return tokens.length;
         }
 
         int poolRow(int token) {
@@ -83,11 +67,12 @@ final class HaloDirection {
         for (HaloPlan.Edge edge : edges) {
             if (edge.to() == rank) {
                 Incoming rows = new Incoming(edge.from(), pool, edge.tokens());
-                incoming.add(rows);
                 incomingFrom[edge.from()] = rows;
                 if (edge.isLocal()) {
                     copyPoolBegin = pool;
                     copySourceRows = rows(pieces, own, edge, sourceRows);
+                } else {
+                    incoming.add(rows);
                 }
                 pool += edge.tokens().length;
             } else if (edge.from() == rank) {
@@ -126,42 +111,21 @@ final class HaloDirection {
         return incomingFrom[from].poolRow(token);
     }
 
-    /** Copies own rows and starts the exchange of the others'; pools are in the order of their sources. */
-    PendingExchange start(Communicator communicator, Call call, List<Source> sources, List<Tensor> pools) {
-        List<Segment> sends = new ArrayList<>();
-        List<Segment> receives = new ArrayList<>();
-        for (int n = 0; n < sources.size(); n++) {
-            Source source = sources.get(n);
-            Tensor pool = pools.get(n);
-            for (int i = 0; i < copySourceRows.length; i++) {
-                HostMemory.copy(
-                        source.address(copySourceRows[i]), pool.rowAddress(copyPoolBegin + i), source.rowBytes());
-            }
-            for (Outgoing edge : outgoing) {
-                addRuns(sends, edge, source);
-            }
-            for (Incoming edge : incoming) {
-                if (edge.peer != communicator.rank()) {
-                    long bytes = edge.tokens.length * source.rowBytes();
-                    receives.add(new Segment(edge.peer, pool.rowAddress(edge.poolBegin), bytes));
-                }
-            }
-        }
-        return communicator.exchange(call, sends, receives);
+    List<Outgoing> outgoing() {
+        return outgoing;
     }
 
-    /** Neighbouring rows travel as one segment where nothing lies between them. */
-    private static void addRuns(List<Segment> sends, Outgoing edge, Source source) {
-        int[] rows = edge.sourceRows();
-        long rowBytes = source.rowBytes();
-        for (int i = 0; i < rows.length; ) {
-            long begin = source.address(rows[i]);
-            int j = i + 1;
-            while (j < rows.length && source.address(rows[j]) == begin + (j - i) * rowBytes) {
-                j++;
-            }
-            sends.add(new Segment(edge.peer(), begin, (j - i) * rowBytes));
-            i = j;
-        }
+    /** Runs of the pool that peers fill. */
+    List<Incoming> incoming() {
+        return incoming;
+    }
+
+    /** Rows of the source that this rank needs itself, in the pool from {@link #copyPoolBegin} on. */
+    int[] copySourceRows() {
+        return copySourceRows;
+    }
+
+    int copyPoolBegin() {
+        return copyPoolBegin;
     }
 }

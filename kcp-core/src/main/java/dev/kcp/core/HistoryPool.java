@@ -13,6 +13,7 @@ import java.util.List;
 final class HistoryPool {
     private final KcpConv1d call;
     private final KcpContext context;
+    private final int updates;
     private final List<Tensor> rows = new ArrayList<>();
     private int references = 1;
     private int pendingRegions;
@@ -20,10 +21,11 @@ final class HistoryPool {
     HistoryPool(KcpConv1d call, KcpContext context, List<ConvArguments> arguments) {
         this.call = call;
         this.context = context;
+        this.updates = context.updates();
         ConvEngine engine = context.engine();
         for (ConvArguments one : arguments) {
             rows.add(engine.allocate(
-                    DType.BF16, context.forward().poolRows(), one.x().columns()));
+                    DType.BF16, context.forwardPoolRows(), one.x().columns()));
         }
     }
 
@@ -46,6 +48,9 @@ final class HistoryPool {
         if (context != wantedContext) {
             return "entryOfPlan=" + Long.toHexString(context.digest()) + " plan="
                     + Long.toHexString(wantedContext.digest());
+        }
+        if (updates != context.updates()) {
+            return "entryOfUpdate=" + updates + " contextUpdates=" + context.updates();
         }
         List<Long> entry = rows.stream().map(Tensor::columns).toList();
         List<Long> wanted = arguments.stream().map(one -> one.x().columns()).toList();

@@ -4,10 +4,9 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.PendingAgreement;
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.NodeKey;
+import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.SiluGradPolicy;
-import java.util.List;
 import java.util.Objects;
 
 /**
@@ -22,12 +21,21 @@ public final class KcpContext implements AutoCloseable {
     /** Changes whenever rows would travel in another order, so that ranks of different versions are told apart. */
     private static final int RULES = 1;
 
-    private final RankPlan plan;
     private final Communicator communicator;
     private final ConvEngine engine;
-    private final Shard shard;
+    private final Frame frame;
+    private final int documentRoom;
+    private final long digest;
+    private final HaloTransfers forward;
+    private final HaloTransfers backward;
     private final Shard historyShard;
-    private final PendingAgreement agreement;
+    private RankPlan plan;
+    private Shard shard;
+    private PendingAgreement agreement;
+    private int updates;
+    private UpperTree upperTree;
+    private RowOps.Table finalMoves;
+    private RowOps.Table historyGradientMoves;
     private boolean closed;
 
     /** A context without a caller's history. */
@@ -47,21 +55,106 @@ public final class KcpContext implements AutoCloseable {
             Partition partition, HistoryCounts history, Communicator communicator, ConvEngine engine, PlanCache cache) {
         Objects.requireNonNull(partition, "partition");
         Objects.requireNonNull(history, "history");
-        this.communicator = Objects.requireNonNull(communicator, "communicator");
-        this.engine = Objects.requireNonNull(engine, "engine");
+        this(communicator, engine, null, 0, planOf(partition, history, communicator, cache));
+    }
+
+    private static RankPlan planOf(
+            Partition partition, HistoryCounts history, Communicator communicator, PlanCache cache) {
+        checkSize(partition, communicator);
+        int rank = communicator.rank();
+        return cache == null ? new RankPlan(partition, history, rank) : cache.get(partition, history, rank);
+    }
+
+    private static void checkSize(Partition partition, Communicator communicator) {
         if (partition.ranks() != communicator.size()) {
             throw new IllegalArgumentException("the partition is for another group: partitionRanks=" + partition.ranks()
                     + " communicatorSize=" + communicator.size());
         }
-        int rank = communicator.rank();
-        plan = cache == null ? new RankPlan(partition, history, rank) : cache.get(partition, history, rank);
-        shard = engine.shard(plan.tables());
+    }
+
+    /**
+     * @param frame the cuts that all batches of this context have, or null where it is for one batch
+     * @param documentRoom documents that a batch may have
+     */
+    private KcpContext(Communicator communicator, ConvEngine engine, Frame frame, int documentRoom, RankPlan plan) {
+        this.communicator = communicator;
+        this.engine = Objects.requireNonNull(engine, "engine");
+        this.frame = frame;
+        this.documentRoom = documentRoom;
+        this.plan = plan;
+        digest = frame == null ? plan.digest() : frame.partition().digest();
+        int fragments = frame == null
+                ? plan.tables().fragments()
+                : Math.addExact(
+                        documentRoom,
+                        frame.partition().fragments(communicator.rank()).size());
+        shard = engine.shard(plan.tables(), fragments);
         historyShard = plan.historyDocuments().length == 0 ? null : engine.shard(plan.historyTables());
-        agreement = communicator.agree(
+        forward = new HaloTransfers(engine, plan.forward());
+        backward = new HaloTransfers(engine, plan.backward());
+        agreement = agree();
+    }
+
+    /**
+     * A context that {@link #update} gives other batches: those cut at the same tokens, as batches of one length are by the
+     * contiguous and zigzag layouts. The rows that travel are the same for all of them, whatever their documents are, so
+     * that work captured in a graph serves them all.
+     *
+     * @param first the first batch
+     * @param documents most documents that a batch may have
+     */
+    public static KcpContext updatable(Partition first, int documents, Communicator communicator, ConvEngine engine) {
+        checkSize(first, communicator);
+        Frame frame = Frame.of(first);
+        Partition batch = Frame.coalesced(first);
+        checkRoom(batch, documents);
+        return new KcpContext(
+                communicator, engine, frame, documents, RankPlan.framed(batch, frame, communicator.rank()));
+    }
+
+    private static void checkRoom(Partition batch, int documents) {
+        if (batch.cuSeqlens().documents() > documents) {
+            throw new IllegalArgumentException("more documents than the context has room for: documents="
+                    + batch.cuSeqlens().documents() + " room=" + documents);
+        }
+    }
+
+    private PendingAgreement agree() {
+        return communicator.agree(
                 "batch",
                 "plan=" + Long.toHexString(plan.digest()) + " documents="
-                        + partition.cuSeqlens().documents() + " tokens="
-                        + partition.cuSeqlens().tokens() + " taps=" + ConvChecks.TAPS + " rules=" + RULES);
+                        + partition().cuSeqlens().documents() + " tokens="
+                        + partition().cuSeqlens().tokens() + " taps=" + ConvChecks.TAPS + " rules=" + RULES
+                        + (frame == null ? "" : " cuts=" + Long.toHexString(digest)));
+    }
+
+    /**
+     * Gives this context another batch, in stream order: later calls and graph replays work on it. Costs one copy and waits
+     * for nobody; ranks do it in the same order. What earlier calls saved for their backward is spent.
+     *
+     * @throws IllegalArgumentException before any effect, if the batch is cut elsewhere than the first or has more documents
+     *     than there is room for
+     * @throws IllegalStateException if the context was not made by {@link #updatable}
+     */
+    public void update(Partition next) {
+        checkOpen();
+        if (frame == null) {
+            throw new IllegalStateException(
+                    "only an updatable context takes another batch: rank=" + communicator.rank());
+        }
+        checkSize(next, communicator);
+        checkRoom(next, documentRoom);
+        if (!Frame.of(next).isSameAs(frame)) {
+            throw new IllegalArgumentException("the batch is cut at other tokens than the context's first: tokens="
+                    + next.cuSeqlens().tokens() + " of="
+                    + partition().cuSeqlens().tokens() + " batch=" + next);
+        }
+        RankPlan replacing = RankPlan.framed(Frame.coalesced(next), frame, communicator.rank());
+        shard = engine.update(shard, replacing.tables());
+        plan = replacing;
+        closeMoves();
+        updates++;
+        agreement = agree();
     }
 
     public Partition partition() {
@@ -100,15 +193,25 @@ public final class KcpContext implements AutoCloseable {
         agreement.await();
     }
 
+    /**
+     * Lets a queue wait, on the device, until the tables of the batch are there. The engine's own queue needs no such call.
+     *
+     * @param queue a stream's handle
+     */
+    public void waitReady(long queue) {
+        checkOpen();
+        engine.holdBack(queue);
+    }
+
     /** Bytes that this rank sends in one forward and one backward exchange of C channels. */
     public long commBytes(long channels) {
-        return HaloPlan.forwardBytes(forward().sentRows(), channels)
-                + HaloPlan.backwardBytes(backward().sentRows(), channels);
+        return HaloPlan.forwardBytes(plan.forward().sentRows(), channels)
+                + HaloPlan.backwardBytes(plan.backward().sentRows(), channels);
     }
 
     /** Bytes of the history pool that one forward of C channels saves beside its arguments. */
     public long savedBytes(long channels) {
-        return HaloPlan.forwardBytes(forward().poolRows(), channels);
+        return HaloPlan.forwardBytes(forwardPoolRows(), channels);
     }
 
     /** Bytes that this rank sends in one {@link KcpConv1d#reduceGradients} of one backward of C channels. */
@@ -135,21 +238,51 @@ public final class KcpContext implements AutoCloseable {
         return historyShard;
     }
 
-    HaloDirection forward() {
-        return plan.forward();
+    HaloTransfers forwardTransfers() {
+        return forward;
     }
 
-    HaloDirection backward() {
-        return plan.backward();
+    HaloTransfers backwardTransfers() {
+        return backward;
     }
 
+    int forwardPoolRows() {
+        return plan.forward().poolRows();
+    }
+
+    int backwardPoolRows() {
+        return plan.backward().poolRows();
+    }
+
+    /** Of what stays the same in every batch of this context. */
     long digest() {
-        return plan.digest();
+        return digest;
     }
 
-    /** Every rank's sums of the reduction tree. */
-    List<List<NodeKey>> nodes() {
-        return plan.nodes();
+    /** How often the batch was replaced. */
+    int updates() {
+        return updates;
+    }
+
+    synchronized UpperTree upperTree() {
+        if (upperTree == null) {
+            upperTree = new UpperTree(partition().cuSeqlens().tokens(), plan.nodes(), engine.rowOps());
+        }
+        return upperTree;
+    }
+
+    synchronized RowOps.Table finalMoves() {
+        if (finalMoves == null) {
+            finalMoves = engine.rowOps().moves(CallerHistory.finalMoves(plan, communicator.rank()));
+        }
+        return finalMoves;
+    }
+
+    synchronized RowOps.Table historyGradientMoves() {
+        if (historyGradientMoves == null) {
+            historyGradientMoves = engine.rowOps().moves(CallerHistory.gradientMoves(plan));
+        }
+        return historyGradientMoves;
     }
 
     void checkOpen() {
@@ -163,9 +296,26 @@ public final class KcpContext implements AutoCloseable {
         if (!closed) {
             closed = true;
             shard.close();
+            forward.close();
+            backward.close();
             if (historyShard != null) {
                 historyShard.close();
             }
+            if (upperTree != null) {
+                upperTree.close();
+            }
+            closeMoves();
+        }
+    }
+
+    private synchronized void closeMoves() {
+        if (finalMoves != null) {
+            finalMoves.close();
+            finalMoves = null;
+        }
+        if (historyGradientMoves != null) {
+            historyGradientMoves.close();
+            historyGradientMoves = null;
         }
     }
 }

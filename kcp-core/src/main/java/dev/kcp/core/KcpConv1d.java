@@ -11,6 +11,7 @@ import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 
 /**
@@ -108,11 +109,11 @@ public final class KcpConv1d {
     private Void exchangeForward(KcpContext context, List<ConvArguments> all, HistoryPool pool, boolean withHandle) {
         Phase phase = Phase.current();
         List<Operands> operands = Saved.operands(all, pool);
-        List<HaloDirection.Source> sources = all.stream()
-                .map(one -> new HaloDirection.Source(one.x(), one.initialHistory()))
+        List<HaloTransfers.Source> sources = all.stream()
+                .map(one -> new HaloTransfers.Source(one.x(), one.initialHistory()))
                 .toList();
         Call call = call(context, Call.Kind.HALO_FORWARD, operands, phase + (withHandle ? " with handle" : ""));
-        PendingExchange exchange = start(context, context.forward(), call, sources, pool.rows());
+        PendingExchange exchange = start(context, context.forwardTransfers(), call, sources, pool.rows(), null);
         counts = counts.plusForward(phase);
         main(context, all, operands);
         exchange.await();
@@ -122,12 +123,13 @@ public final class KcpConv1d {
 
     private PendingExchange start(
             KcpContext context,
-            HaloDirection direction,
+            HaloTransfers transfers,
             Call call,
-            List<HaloDirection.Source> sources,
-            List<Tensor> pools) {
+            List<HaloTransfers.Source> sources,
+            List<Tensor> pools,
+            LongConsumer before) {
         context.awaitAgreement();
-        PendingExchange exchange = direction.start(context.communicator(), call, sources, pools);
+        PendingExchange exchange = transfers.start(context.communicator(), call, sources, pools, before);
         if (!overlap) {
             exchange.await();
         }
@@ -222,9 +224,9 @@ public final class KcpConv1d {
     }
 
     private List<PartialGradients> exchangeBackward(KcpContext context, List<Operands> operands, BackwardPass pass) {
-        pass.head();
         Call call = call(context, Call.Kind.HALO_BACKWARD, operands, "BACKWARD");
-        PendingExchange exchange = start(context, context.backward(), call, pass.sources(), pass.received());
+        PendingExchange exchange =
+                start(context, context.backwardTransfers(), call, pass.sources(), pass.received(), pass::head);
         counts = counts.plusBackward();
         pass.main();
         exchange.await();

@@ -2,6 +2,7 @@ package dev.kcp.core;
 
 import dev.kcp.conv.NodeKey;
 import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.ShardTables.SeamRows;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -23,22 +24,58 @@ final class RankPlan {
     private final long digest;
     private List<List<NodeKey>> nodes;
 
+    /** Rows travel as this partition's documents need. */
     RankPlan(Partition partition, HistoryCounts history, int rank) {
+        this(partition, history, rank, pieces(partition, history), partition.spans(rank, history));
+    }
+
+    private static Pieces pieces(Partition partition, HistoryCounts history) {
         history.check(partition.cuSeqlens());
+        return partition.pieces().with(history);
+    }
+
+    /**
+     * As if each rank's parts were all of one document, so that the rows that travel are those of every batch with the same
+     * cuts; the tables name those that this batch's documents need.
+     */
+    static RankPlan framed(Partition partition, Frame frame, int rank) {
+        return new RankPlan(
+                partition,
+                HistoryCounts.NONE,
+                rank,
+                frame.partition().pieces(),
+                frame.partition().spans(rank, HistoryCounts.NONE));
+    }
+
+    /**
+     * @param travelling pieces whose rows travel
+     * @param travellingSpans this rank's of them; where they are not the partition's own, each is cut into fragments
+     */
+    private RankPlan(
+            Partition partition,
+            HistoryCounts history,
+            int rank,
+            Pieces travelling,
+            List<ShardTables.Span> travellingSpans) {
         this.partition = partition;
         this.history = history;
         digest = history.digest(partition.digest());
-        Pieces pieces = partition.pieces().with(history);
-        plan = HaloPlan.of(pieces);
-        int[] own = pieces.of(rank);
+        Pieces pieces = pieces(partition, history);
         List<ShardTables.Span> spans = partition.spans(rank, history);
-        int[] headBegin = ShardTables.headBegins(spans);
-        forward = new HaloDirection(pieces, own, plan.forward(), rank, (piece, offset) -> {
-            int row = pieces.row[piece] + offset;
-            return pieces.fragment[piece] == Pieces.HISTORY ? ~row : row;
+        SeamRows travellingSeams = SeamRows.of(travellingSpans);
+        plan = HaloPlan.of(travelling);
+        int[] senders = travelling.of(rank);
+        forward = new HaloDirection(travelling, senders, plan.forward(), rank, (piece, offset) -> {
+            int row = travelling.row[piece] + offset;
+            return travelling.fragment[piece] == Pieces.HISTORY ? ~row : row;
         });
         backward = new HaloDirection(
-                pieces, own, plan.backward(), rank, (piece, offset) -> headBegin[pieces.fragment[piece]] + offset);
+                travelling,
+                senders,
+                plan.backward(),
+                rank,
+                (piece, offset) -> travellingSeams.headBegin()[travelling.fragment[piece]] + offset);
+        int[] own = pieces.of(rank);
         int[] historyRow = none(spans.size());
         int[] owedRow = none(spans.size());
         Histories histories = new Histories();
@@ -51,7 +88,12 @@ final class RankPlan {
                 System.arraycopy(rowsAfter(pieces, piece), 0, owedRow, at, ShardTables.HISTORY);
             }
         }
-        tables = ShardTables.of(partition.cuSeqlens().tokens(), spans, historyRow, owedRow);
+        tables = ShardTables.of(
+                partition.cuSeqlens().tokens(),
+                spans,
+                historyRow,
+                owedRow,
+                Frame.seamRows(spans, travellingSpans, travellingSeams));
         historyTables = histories.tables(pieces.tokens());
         historyDocuments = histories.documents();
         lastRows = Arrays.stream(own)

@@ -199,10 +199,10 @@ final class CoreBench {
                     KcpContext context = new KcpContext(partition, communicator, engine);
                     ConvCase in = ConvCase.random(1, 1024, tokens);
                     Tensor y = Tensor.zeros(DType.BF16, tokens, 1024);
-                    Tensor pool = Tensor.zeros(DType.BF16, context.forward().poolRows(), 1024);
+                    Tensor pool = Tensor.zeros(DType.BF16, context.forwardPoolRows(), 1024);
                     Tensor head =
                             Tensor.zeros(DType.F32, Math.max(1, context.shard().headRows()), 1024);
-                    Tensor received = Tensor.zeros(DType.F32, context.backward().poolRows(), 1024)) {
+                    Tensor received = Tensor.zeros(DType.F32, context.backwardPoolRows(), 1024)) {
                 KcpConv1d conv = new KcpConv1d("layer0", ConvOptions.DEFAULT, overlap);
                 double whole = medianMillis(() -> {
                     try (Saved saved = conv.forward(context, in.x(), in.weight(), null, y, null)) {
@@ -210,8 +210,8 @@ final class CoreBench {
                     }
                 });
                 double exchanges = medianMillis(() -> {
-                    exchange(context, context.forward(), in.x(), pool);
-                    exchange(context, context.backward(), head, received);
+                    exchange(context, context.forwardTransfers(), in.x(), pool);
+                    exchange(context, context.backwardTransfers(), head, received);
                 });
                 return new double[] {whole, exchanges};
             }
@@ -222,10 +222,15 @@ final class CoreBench {
         };
     }
 
-    private static void exchange(KcpContext context, HaloDirection direction, Tensor source, Tensor pool) {
+    private static void exchange(KcpContext context, HaloTransfers transfers, Tensor source, Tensor pool) {
         Call call = Call.of(Call.Kind.EXCHANGE, "bench");
-        direction
-                .start(context.communicator(), call, List.of(new HaloDirection.Source(source, null)), List.of(pool))
+        transfers
+                .start(
+                        context.communicator(),
+                        call,
+                        List.of(new HaloTransfers.Source(source, null)),
+                        List.of(pool),
+                        null)
                 .await();
     }
 }

@@ -6,10 +6,10 @@ import java.util.List;
 import java.util.Random;
 
 /** Random batches and partitions: many tiny documents, ranks without tokens, fragments in any order. */
-final class Geometry {
+public final class Geometry {
     private Geometry() {}
 
-    static int[] lengths(Random random) {
+    public static int[] lengths(Random random) {
         int[] lengths = new int[1 + random.nextInt(12)];
         for (int d = 0; d < lengths.length; d++) {
             int kind = random.nextInt(6);
@@ -18,7 +18,7 @@ final class Geometry {
         return lengths;
     }
 
-    static Partition partition(Random random, CuSeqlens cuSeqlens, int ranks) {
+    public static Partition partition(Random random, CuSeqlens cuSeqlens, int ranks) {
         int kind = random.nextInt(5);
         if (kind < 3) {
             int align = new int[] {1, 1, 3, 64}[random.nextInt(4)];
@@ -28,7 +28,7 @@ final class Geometry {
     }
 
     /** Fragments cut anywhere, or at multiples of 64 only, dealt to ranks at random and shuffled. */
-    static Partition fragments(Random random, CuSeqlens cuSeqlens, int ranks, boolean treeExact) {
+    public static Partition fragments(Random random, CuSeqlens cuSeqlens, int ranks, boolean treeExact) {
         List<List<Fragment>> lists = new ArrayList<>();
         for (int rank = 0; rank < ranks; rank++) {
             lists.add(new ArrayList<>());

@@ -106,9 +106,12 @@ final class BenchCommand implements Callable<Integer> {
             time(op.get());
             return ExitCode.DONE;
         }
-        write("report", html, BenchHtml.write(operands.stream()
-                .map(file -> BenchFiles.read(Path.of(file)))
-                .toList()));
+        write(
+                "report",
+                html,
+                BenchHtml.write(operands.stream()
+                        .map(file -> BenchFiles.read(Path.of(file)))
+                        .toList()));
         return ExitCode.DONE;
     }
 
@@ -118,8 +121,7 @@ final class BenchCommand implements Callable<Integer> {
                 .filter(one -> one.name().equalsIgnoreCase(operands.getFirst()))
                 .findFirst();
         if (op.isPresent() && operands.size() > 1) {
-            throw new ParameterException(
-                    spec.commandLine(), "one operation, and no files beside it: OP=" + operands);
+            throw new ParameterException(spec.commandLine(), "one operation, and no files beside it: OP=" + operands);
         }
         if (op.isEmpty() && html == null) {
             throw new ParameterException(

@@ -5,12 +5,16 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.TcpCommunicator;
+import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.cpu.CpuConvEngine;
+import dev.kcp.conv.cuda.CudaConvEngine;
+import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
+import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.tensor.DType;
 import java.nio.file.Files;
@@ -192,11 +196,12 @@ final class ConvCommand implements Callable<Integer> {
             }
             ConvOptions options = new ConvOptions(policy, math, slack);
             DType gradients = gradientType == GradientType.PARAM ? null : DType.F32;
-            if (device == DeviceChoice.CUDA) {
+            boolean processes = transport == Transport.TCP || transport == Transport.NCCL;
+            if (device == DeviceChoice.CUDA && transport != Transport.NCCL) {
                 System.out.println(new CudaConvJob(input, options, backward, handle, gradients).run(out));
                 return ExitCode.DONE;
             }
-            if (me.isEmpty() && transport == Transport.TCP) {
+            if (me.isEmpty() && processes) {
                 return LocalAgent.run(LaunchSpec.workers(ranks, originalArguments()))
                         .exitCode();
             }
@@ -219,8 +224,8 @@ final class ConvCommand implements Callable<Integer> {
 
     private int compare() {
         if (compare.size() != 2 || in != null || out != null) {
-            throw new IllegalArgumentException(
-                    "--compare takes two files and neither --in nor --out: files=" + compare + " in=" + in + " out=" + out);
+            throw new IllegalArgumentException("--compare takes two files and neither --in nor --out: files=" + compare
+                    + " in=" + in + " out=" + out);
         }
         FileComparison comparison = FileComparison.of(compare.getFirst(), compare.getLast());
         System.out.print(comparison.text());
@@ -232,8 +237,7 @@ final class ConvCommand implements Callable<Integer> {
             List<String> missing = Stream.of(in == null ? "'--in=FILE'" : null, out == null ? "'--out=FILE'" : null)
                     .filter(Objects::nonNull)
                     .toList();
-            throw new ParameterException(
-                    spec.commandLine(), "Missing required options: " + String.join(", ", missing));
+            throw new ParameterException(spec.commandLine(), "Missing required options: " + String.join(", ", missing));
         }
     }
 
@@ -251,12 +255,10 @@ final class ConvCommand implements Callable<Integer> {
     private void refuseMissingDevices(int ranks) {
         if (transport == Transport.NCCL) {
             NcclLibrary.require(environment);
-        }
-        if (transport == Transport.NCCL || device == DeviceChoice.CUDA && ranks > 1) {
-            throw new KcpException(
-                    KcpException.Code.MISSING_DEVICE,
-                    "this version computes on one GPU or on CPU ranks: device=" + device + " transport=" + transport
-                            + " world=" + ranks);
+            device = DeviceChoice.CUDA;
+        } else if (device == DeviceChoice.CUDA && ranks > 1) {
+            throw new IllegalArgumentException("GPUs of several ranks are connected by --transport nccl: transport="
+                    + transport + " world=" + ranks);
         }
     }
 
@@ -266,15 +268,26 @@ final class ConvCommand implements Callable<Integer> {
 
     private String ofRank(ConvJob job, RankInfo me, Duration deadline) {
         Announcement.print(me, environment);
+        if (transport == Transport.NCCL) {
+            try (CudaConvEngine engine = CudaConvEngine.open(CudaDevice.ordinalFor(me.localRank()));
+                    Communicator communicator =
+                            NcclCommunicator.join(me, engine.stream(), NcclLibrary.require(environment), deadline)) {
+                return ofRank(job, communicator, engine);
+            }
+        }
         try (Communicator communicator = TcpCommunicator.join(me, deadline);
                 CpuConvEngine engine = engine(job, me.localWorldSize())) {
-            CallLog.watch(environment, communicator);
-            try {
-                return job.run(communicator, engine);
-            } catch (RuntimeException failure) {
-                communicator.abort(failure.toString());
-                throw failure;
-            }
+            return ofRank(job, communicator, engine);
+        }
+    }
+
+    private String ofRank(ConvJob job, Communicator communicator, ConvEngine engine) {
+        CallLog.watch(environment, communicator);
+        try {
+            return job.run(communicator, engine);
+        } catch (RuntimeException failure) {
+            communicator.abort(failure.toString());
+            throw failure;
         }
     }
 

@@ -57,36 +57,38 @@ record ConvJob(
         int tokens = partition.tokens(rank);
         Map<String, Tensor> results = new LinkedHashMap<>();
         RecomputeHandle handle = withHandle ? RecomputeHandle.create() : null;
+        DeviceCopies copies = DeviceCopies.of(engine);
         try (KcpContext context = new KcpContext(partition, communicator, engine);
-                Tensor x = input.shard("x", partition, rank);
-                Tensor dy = backward ? input.shard("dy", partition, rank) : null;
-                Tensor weight = input.weight();
-                Tensor bias = input.bias();
-                Tensor y = Tensor.zeros(DType.BF16, tokens, x.columns());
-                Tensor dx = backward ? Tensor.zeros(DType.BF16, tokens, x.columns()) : null;
+                Tensor x = copies.upload(input.shard("x", partition, rank));
+                Tensor dy = backward ? copies.upload(input.shard("dy", partition, rank)) : null;
+                Tensor weight = copies.upload(input.weight());
+                Tensor bias = copies.upload(input.bias());
+                Tensor y = engine.allocate(DType.BF16, tokens, x.columns());
+                Tensor dx = backward ? engine.allocate(DType.BF16, tokens, x.columns()) : null;
                 Checkpoint region = withHandle ? Checkpoint.of(handle) : Checkpoint.of()) {
             KcpConv1d conv = new KcpConv1d(LABEL, options);
             try (Saved first = region.forward(() -> conv.forward(context, x, weight, bias, y, handle))) {
                 if (backward && !withHandle) {
-                    gradients(conv, first, dy, dx, results);
+                    gradients(conv, first, dy, dx, copies, results);
                 }
             }
             if (backward && withHandle) {
                 try (Saved again = region.recompute(() -> conv.forward(context, x, weight, bias, y, handle))) {
-                    gradients(conv, again, dy, dx, results);
+                    gradients(conv, again, dy, dx, copies, results);
                 }
             }
             Halo halo = Halo.ofGroup(communicator, conv.exchanges());
-            gather(communicator, "y", y, results);
+            gather(communicator, "y", y, copies, results);
             if (backward) {
-                gather(communicator, "dx", dx, results);
+                gather(communicator, "dx", dx, copies, results);
             }
             if (rank > 0) {
                 return null;
             }
             Safetensors.write(output, results);
             List<String> programs = engine.programs(new ConvEngine.Operands(x, weight, bias, null), options);
-            return summary(communicator, halo, backward ? programs : programs.subList(0, 1), start);
+            return summary(
+                    communicator, halo, copies.deviceName(), backward ? programs : programs.subList(0, 1), start);
         } finally {
             results.values().forEach(Tensor::close);
             if (handle != null) {
@@ -95,12 +97,13 @@ record ConvJob(
         }
     }
 
-    private void gradients(KcpConv1d conv, Saved saved, Tensor dy, Tensor dx, Map<String, Tensor> results) {
+    private void gradients(
+            KcpConv1d conv, Saved saved, Tensor dy, Tensor dx, DeviceCopies copies, Map<String, Tensor> results) {
         try (PartialGradients sums = conv.backward(saved, dy, dx)) {
             Gradients reduced = conv.reduceGradients(List.of(sums), gradientType("weight"), gradientType("bias"));
-            results.put("dweight", reduced.dweight());
+            results.put("dweight", copies.download(reduced.dweight()));
             if (reduced.dbias() != null) {
-                results.put("dbias", reduced.dbias());
+                results.put("dbias", copies.download(reduced.dbias()));
             }
         }
     }
@@ -109,20 +112,21 @@ record ConvJob(
         return gradientType != null ? gradientType : input.dtype(parameter);
     }
 
-    private void gather(Communicator communicator, String name, Tensor local, Map<String, Tensor> results) {
+    private void gather(
+            Communicator communicator, String name, Tensor local, DeviceCopies copies, Map<String, Tensor> results) {
         Tensor packed = communicator.rank() == 0 ? Tensor.zeros(DType.BF16, input.shape()) : null;
         if (packed != null) {
             results.put(name, packed);
         }
-        Shards.gather(communicator, partition, "gather " + name, local, packed);
+        copies.onHost(local, rows -> Shards.gather(communicator.host(), partition, "gather " + name, rows, packed));
     }
 
-    private String summary(Communicator communicator, Halo halo, List<String> programs, long start) {
+    private String summary(Communicator communicator, Halo halo, String device, List<String> programs, long start) {
         ObjectNode json = new ObjectMapper().createObjectNode();
         json.put("world", communicator.size());
         json.put("layout", layout);
         json.put("transport", communicator.transport());
-        json.put("device", "cpu");
+        json.put("device", device);
         programs.forEach(json.withArray("programs")::add);
         json.putObject("halo_bytes").put("forward", halo.forwardBytes()).put("backward", halo.backwardBytes());
         json.putObject("exchanges")

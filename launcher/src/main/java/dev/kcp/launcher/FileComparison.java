@@ -26,9 +26,8 @@ record FileComparison(List<TensorDifference> tensors) {
                 Safetensors b = Safetensors.open(second)) {
             Set<String> names = new LinkedHashSet<>(a.names());
             names.addAll(b.names());
-            return new FileComparison(names.stream()
-                    .map(name -> TensorDifference.of(name, a, b))
-                    .toList());
+            return new FileComparison(
+                    names.stream().map(name -> TensorDifference.of(name, a, b)).toList());
         }
     }
 

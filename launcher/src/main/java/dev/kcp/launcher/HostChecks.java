@@ -2,7 +2,7 @@ package dev.kcp.launcher;
 
 import dev.kcp.launcher.Check.Need;
 import dev.kcp.launcher.Check.State;
-import dev.kcp.train.Gemm;
+import dev.kcp.train.cpu.Gemm;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;

@@ -47,9 +47,8 @@ record TensorDifference(
         return switch (name) {
             case "dweight", "weight" -> "channel=" + first / columns + " tap=" + first % columns;
             case "dbias", "bias" -> "channel=" + first;
-            default -> shape.length == 1
-                    ? "index=" + first
-                    : "token=" + first / columns + " channel=" + first % columns;
+            default ->
+                shape.length == 1 ? "index=" + first : "token=" + first / columns + " channel=" + first % columns;
         };
     }
 

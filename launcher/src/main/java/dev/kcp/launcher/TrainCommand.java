@@ -5,16 +5,15 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.TcpCommunicator;
-import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.cpu.CpuConvEngine;
-import dev.kcp.train.Gemm;
 import dev.kcp.train.LossLog;
 import dev.kcp.train.Progress;
 import dev.kcp.train.TextCorpus;
 import dev.kcp.train.TrainConfig;
+import dev.kcp.train.TrainEngine;
 import dev.kcp.train.TrainListener;
 import dev.kcp.train.TrainLoop;
 import dev.kcp.train.TrainSummary;
+import dev.kcp.train.cpu.CpuTrainEngine;
 import java.io.Console;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -178,7 +177,7 @@ final class TrainCommand implements Callable<Integer> {
 
     private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, List<Injection> faults) {
         TrainSummary summary;
-        try (ConvEngine engine = new CpuConvEngine(threads);
+        try (TrainEngine engine = new CpuTrainEngine(threads);
                 Progress progress = progress(communicator.rank(), config.steps());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
             TrainListener shown = log == null ? progress : both(progress, log);
@@ -187,7 +186,7 @@ final class TrainCommand implements Callable<Integer> {
                     ? shown
                     : both(shown, (step, loss, speed) -> Injection.before(step + 1, faults, communicator));
             Injection.before(1, faults, communicator);
-            summary = new TrainLoop(config, corpus, communicator, engine, new Gemm(threads)).run(listener);
+            summary = new TrainLoop(config, corpus, communicator, engine).run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());
             throw failure;

@@ -1,5 +1,6 @@
 package dev.kcp.launcher;
 
+import dev.kcp.conv.NodeStack;
 import dev.kcp.core.Layout;
 import dev.kcp.train.ModelShape;
 import dev.kcp.train.TrainConfig;
@@ -53,6 +54,15 @@ final class TrainOptions {
             description = "Recompute layers in backward, or keep their activations (recompute).")
     private boolean checkpoint;
 
+    @Option(
+            names = "--same-bits",
+            negatable = true,
+            arity = "0",
+            description =
+                    "Give the same bits on any number of ranks and in any layout, at a small cost; where --align is a "
+                            + "multiple of 64 it is on unless --no-same-bits is given.")
+    private Boolean sameBits;
+
     @Option(names = "--seed", defaultValue = "1", description = "Of first weights and order (${DEFAULT-VALUE}).")
     private long seed;
 
@@ -89,6 +99,7 @@ final class TrainOptions {
                 clipNorm,
                 Layout.parse(layout),
                 align,
-                checkpoint);
+                checkpoint,
+                sameBits == null ? align % NodeStack.LEAF_TOKENS == 0 : sameBits);
     }
 }

@@ -1,100 +1,87 @@
 package dev.kcp.train;
 
-import dev.kcp.tensor.HostMemory;
-import java.lang.foreign.ValueLayout;
-import jdk.incubator.vector.FloatVector;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Tensor;
+import java.lang.foreign.MemorySegment;
 
 /**
- * AdamW with FP32 state, decoupled weight decay on matrices, and a limit on the gradient's norm. Given the same
- * gradients every rank computes the same bits.
+ * AdamW with FP32 state, decoupled weight decay on matrices, and a limit on the gradient's norm:
+ *
+ * <pre>
+ * g = gradient * min(1, CLIP_NORM / max(norm, smallest normal))       rounded to FP32
+ * m = fma(m, beta1, g * (1 - beta1))      v = fma(v, beta2, g * g * (1 - beta2))
+ * value = value * KEEP - m * STEP_SIZE / (sqrt(v) * SECOND_CORRECTION + epsilon)      KEEP for matrices, else 1
+ * </pre>
+ *
+ * <p>Given the same gradients every rank computes the same bits.
  */
-final class AdamW implements AutoCloseable {
-    static final float BETA1 = 0.9f;
-    static final float BETA2 = 0.98f;
-    static final float EPSILON = 1e-8f;
+public final class AdamW implements AutoCloseable {
+    public static final float BETA1 = 0.9f;
+    public static final float BETA2 = 0.98f;
+    public static final float EPSILON = 1e-8f;
 
-    private final ParameterBuffer firstMoment;
-    private final ParameterBuffer secondMoment;
+    /** What a step's FP64 {@code [4]} factors mean, in this order. */
+    public enum Factor {
+        STEP_SIZE,
+        SECOND_CORRECTION,
+        KEEP,
+        CLIP_NORM
+    }
+
+    private final TrainEngine engine;
+    private final ParameterBuffer first;
+    private final ParameterBuffer second;
+    private final Tensor factors;
     private final double weightDecay;
     private final double clipNorm;
-    private int steps;
 
     /**
      * @param weightDecay share of the learning rate by which matrices shrink each step
      * @param clipNorm greatest norm that the whole gradient may have; a longer one is scaled down to it
      */
-    AdamW(ParameterTable table, double weightDecay, double clipNorm) {
-        this.firstMoment = new ParameterBuffer(table);
-        this.secondMoment = new ParameterBuffer(table);
+    AdamW(TrainEngine engine, ParameterTable table, double weightDecay, double clipNorm) {
+        this.engine = engine;
+        first = new ParameterBuffer(engine, DType.F32, table);
+        second = new ParameterBuffer(engine, DType.F32, table);
+        factors = engine.allocate(DType.F64, Factor.values().length);
         this.weightDecay = weightDecay;
         this.clipNorm = clipNorm;
     }
 
+    /** @param step the step that comes next, counted from 1 */
+    void prepare(int step, double learningRate) {
+        double[] host = new double[Factor.values().length];
+        host[Factor.STEP_SIZE.ordinal()] = learningRate / (1 - Math.pow(BETA1, step));
+        host[Factor.SECOND_CORRECTION.ordinal()] = 1 / Math.sqrt(1 - Math.pow(BETA2, step));
+        host[Factor.KEEP.ordinal()] = 1 - learningRate * weightDecay;
+        host[Factor.CLIP_NORM.ordinal()] = clipNorm;
+        engine.write(factors, MemorySegment.ofArray(host));
+    }
+
     /**
-     * Moves the values one step against the gradients.
+     * Moves the weights one step against the gradients, as prepared; nothing is read back to the host.
      *
-     * @return the gradient's norm before it was limited; where that is not finite, nothing was changed
+     * @param norm FP64, one element: the gradient's norm before it is limited; where it is not finite nothing is changed
      */
-    double step(ParameterBuffer values, ParameterBuffer gradients, double learningRate) {
-        double norm = norm(gradients);
-        if (!Double.isFinite(norm)) {
-            return norm;
-        }
-        steps++;
-        float scale = (float) Math.min(1, clipNorm / Math.max(norm, Double.MIN_NORMAL));
-        float stepSize = (float) (learningRate / (1 - Math.pow(BETA1, steps)));
-        float secondCorrection = (float) (1 / Math.sqrt(1 - Math.pow(BETA2, steps)));
-        for (Parameter parameter : values.table().all()) {
-            float keep = parameter.decayed() ? (float) (1 - learningRate * weightDecay) : 1;
-            update(parameter, values, gradients, scale, stepSize, secondCorrection, keep);
-        }
-        return norm;
+    void step(Weights weights, ParameterBuffer gradients, Tensor norm) {
+        engine.gradientNorm(gradients, norm);
+        engine.adamW(weights, gradients, first, second, norm, factors);
     }
 
-    private void update(
-            Parameter parameter,
-            ParameterBuffer values,
-            ParameterBuffer gradients,
-            float scale,
-            float stepSize,
-            float secondCorrection,
-            float keep) {
-        long value = values.address(parameter);
-        long gradient = gradients.address(parameter);
-        long first = firstMoment.address(parameter);
-        long second = secondMoment.address(parameter);
-        FloatVector beta1 = FloatVector.broadcast(Lanes.FLOATS, BETA1);
-        FloatVector beta2 = FloatVector.broadcast(Lanes.FLOATS, BETA2);
-        // Element counts are multiples of 8, because channels are.
-        for (long i = 0; i < parameter.elements() * Float.BYTES; i += Lanes.BYTES) {
-            FloatVector g = Lanes.load(gradient + i).mul(scale);
-            FloatVector m = Lanes.load(first + i).fma(beta1, g.mul(1 - BETA1));
-            FloatVector v = Lanes.load(second + i).fma(beta2, g.mul(g).mul(1 - BETA2));
-            Lanes.store(m, first + i);
-            Lanes.store(v, second + i);
-            FloatVector move =
-                    m.mul(stepSize).div(v.sqrt().mul(secondCorrection).add(EPSILON));
-            Lanes.store(Lanes.load(value + i).mul(keep).sub(move), value + i);
-        }
+    /** FP32 first moment, for saving. */
+    ParameterBuffer first() {
+        return first;
     }
 
-    private static double norm(ParameterBuffer gradients) {
-        double even = 0;
-        double odd = 0;
-        long address = gradients.address();
-        long end = address + gradients.table().bufferElements() * Float.BYTES;
-        for (; address < end; address += 2 * Float.BYTES) {
-            double a = HostMemory.ALL.get(ValueLayout.JAVA_FLOAT, address);
-            double b = HostMemory.ALL.get(ValueLayout.JAVA_FLOAT, address + Float.BYTES);
-            even += a * a;
-            odd += b * b;
-        }
-        return Math.sqrt(even + odd);
+    /** FP32 second moment, for saving. */
+    ParameterBuffer second() {
+        return second;
     }
 
     @Override
     public void close() {
-        firstMoment.close();
-        secondMoment.close();
+        factors.close();
+        second.close();
+        first.close();
     }
 }

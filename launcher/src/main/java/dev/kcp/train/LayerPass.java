@@ -48,7 +48,7 @@ final class LayerPass implements AutoCloseable {
 
     /** Collective. */
     void reduce() {
-        layer.reduce(partial, state.gradients());
+        layer.reduce(state, partial);
     }
 
     private void closeRegion() {

@@ -1,58 +1,91 @@
 package dev.kcp.train;
 
+import dev.kcp.comm.Communicator;
 import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.KcpContext;
-import dev.kcp.tensor.HostMemory;
+import dev.kcp.core.Partition;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
-import jdk.incubator.vector.FloatVector;
 
 /**
  * The language model on one rank: token vectors, layers, a last norm, and the token vectors again as output matrix. It
- * holds the activations of this rank's shard; parameters and gradients are the caller's.
+ * holds the tokens, activations and sums of this rank's shard; parameters and gradients are the caller's.
  */
 final class Model implements AutoCloseable {
-    private final ParameterTable table;
-    private final Gemm gemm;
-    private final boolean checkpointed;
-    private final Activations activations;
-    private final List<Layer> layers = new ArrayList<>();
+    /** Elements of a cache line, of which slices of gradients are made. */
+    private static final int SLICE_UNIT = 16;
 
-    Model(ParameterTable table, Gemm gemm, boolean checkpointed) {
+    private final TrainEngine engine;
+    private final ParameterTable table;
+    private final Communicator communicator;
+    private final boolean checkpointed;
+    private final Shard shard;
+    private final Activations activations;
+    private final StepSums sums;
+    private final GroupReduction gradientReduction;
+    private final GroupReduction lossReduction;
+    private final List<Layer> layers = new ArrayList<>();
+    private TilePlan plan;
+
+    Model(TrainEngine engine, ParameterTable table, Communicator communicator, boolean checkpointed) {
+        this.engine = engine;
         this.table = table;
-        this.gemm = gemm;
+        this.communicator = communicator;
         this.checkpointed = checkpointed;
-        this.activations = new Activations(table.shape(), checkpointed);
+        shard = new Shard(engine);
+        activations = new Activations(engine, table.shape(), checkpointed);
+        sums = new StepSums(engine, table);
+        gradientReduction =
+                new GroupReduction("gradients", engine, communicator, DType.F32, table.summedElements(), SLICE_UNIT);
+        lossReduction = new GroupReduction("loss", engine, communicator, DType.F64, 1, 1);
         for (int layer = 0; layer < table.shape().layers(); layer++) {
             layers.add(new Layer(table, layer));
         }
     }
 
+    /** Takes this rank's tokens of the batch that comes next, and makes room for all that a pass over them writes. */
+    void prepare(PackedBatch batch, Partition partition, TilePlan tilePlan) {
+        plan = tilePlan;
+        Tiles tiles = tilePlan.ranks().get(communicator.rank());
+        shard.take(batch, partition, communicator.rank());
+        activations.reserve(shard.tokens());
+        sums.reserve(tiles.nodes().size());
+        gradientReduction.reserve(tilePlan);
+        lossReduction.reserve(tilePlan);
+    }
+
     /**
-     * One forward and backward pass over this rank's shard; collective.
+     * One forward and backward pass over the prepared batch; collective. It reads nothing back to the host.
      *
      * @param context partition and communicator of the batch
-     * @param gradients overwritten: gradients of the mean loss over the whole batch. Those of taps and bias are summed
-     *     over the group, all others are this rank's share
-     * @return the sum of the loss over this rank's tokens, in nats
+     * @param gradients overwritten: gradients of the mean loss over the whole batch, the same on every rank
+     * @param loss FP64, one element: the sum of the loss over the whole batch's tokens, in nats
      */
-    double lossAndGradients(KcpContext context, Shard shard, ParameterBuffer values, ParameterBuffer gradients) {
-        activations.reserve(shard.tokens());
-        gradients.zero();
-        StepState state = new StepState(context, shard.tokens(), activations, values, gradients, gemm);
+    void lossAndGradients(KcpContext context, Weights weights, ParameterBuffer gradients, Tensor loss) {
+        Tiles tiles = plan.ranks().get(communicator.rank());
+        StepState state = new StepState(engine, context, tiles, activations, weights, sums, gradients);
         List<LayerPass> passes = new ArrayList<>();
         try (CloseStack owners = new CloseStack()) {
-            embed(state, shard);
+            engine.embed(shard.inputs(), weights.matrix(table.embedding()), activations.residual(0));
             for (Layer layer : layers) {
                 LayerPass pass = owners.push(new LayerPass(layer, state, checkpointed));
                 passes.add(pass);
                 pass.forward();
             }
-            double loss = output(state, shard, context.partition().cuSeqlens().tokens());
+            output(state, context.partition().cuSeqlens().tokens());
             passes.reversed().forEach(LayerPass::backward);
-            embedBackward(state, shard);
+            engine.embedBackward(
+                    tiles,
+                    activations.logits(),
+                    activations.finalNormed(),
+                    shard.inputs(),
+                    activations.streamGradient(),
+                    sums.of(table.embedding()));
             passes.forEach(LayerPass::reduce);
-            return loss;
+            gradientReduction.run(plan, sums.gradients(), gradients.elements(0, table.summedElements()));
+            lossReduction.run(plan, sums.losses(), loss);
         }
     }
 
@@ -61,57 +94,31 @@ final class Model implements AutoCloseable {
         return layers.stream().map(Layer::exchanges).toList();
     }
 
-    private void embed(StepState state, Shard shard) {
-        long rowBytes = rowBytes();
-        long vectors = state.values().address(table.embedding());
-        for (int row = 0; row < state.rows(); row++) {
-            HostMemory.copy(vectors + shard.input(row) * rowBytes, activations.residual(0) + row * rowBytes, rowBytes);
-        }
-    }
-
-    private void embedBackward(StepState state, Shard shard) {
-        long rowBytes = rowBytes();
-        long dVectors = state.gradients().address(table.embedding());
-        for (int row = 0; row < state.rows(); row++) {
-            long to = dVectors + shard.input(row) * rowBytes;
-            long from = activations.residualGradient() + row * rowBytes;
-            for (long i = 0; i < rowBytes; i += Lanes.BYTES) {
-                FloatVector sum = Lanes.load(to + i).add(Lanes.load(from + i));
-                Lanes.store(sum, to + i);
-            }
-        }
-    }
-
     /** Loss, and the gradient of the residual stream behind the last layer. */
-    private double output(StepState state, Shard shard, int batchTokens) {
-        int rows = state.rows();
-        int channels = table.shape().channels();
-        int vocabulary = ModelShape.VOCABULARY;
-        long last = activations.residual(table.shape().layers());
-        long gain = state.values().address(table.finalGain());
-        long vectors = state.values().address(table.embedding());
-        long normed = activations.scratch();
-        RmsNorm.forward(rows, channels, last, gain, normed, activations.finalInverseRms());
-        long logits = activations.logits();
-        gemm.multiply(rows, vocabulary, channels, normed, false, vectors, true, 0, logits);
-        double loss = CrossEntropy.lossAndGradient(shard, logits, 1f / batchTokens);
-        long dVectors = state.gradients().address(table.embedding());
-        gemm.multiply(vocabulary, channels, rows, logits, true, normed, false, 1, dVectors);
-        long dNormed = activations.otherScratch();
-        gemm.multiply(rows, channels, vocabulary, logits, false, vectors, false, 0, dNormed);
-        long dLast = activations.residualGradient();
-        HostMemory.zero(dLast, rows * rowBytes());
-        long dGain = state.gradients().address(table.finalGain());
-        RmsNorm.backward(rows, channels, last, gain, activations.finalInverseRms(), dNormed, dLast, dGain);
-        return loss;
-    }
-
-    private long rowBytes() {
-        return (long) table.shape().channels() * Float.BYTES;
+    private void output(StepState state, int batchTokens) {
+        Tiles tiles = state.tiles();
+        Tensor last = activations.residual(table.shape().layers());
+        Tensor gain = state.weights().vector(table.finalGain());
+        Tensor vectors = state.weights().matrix(table.embedding());
+        Tensor normed = activations.finalNormed();
+        Tensor logits = activations.logits();
+        engine.norm(last, gain, normed, activations.finalInverseRms());
+        engine.multiply(tiles, normed, vectors, true, null, logits);
+        engine.crossEntropy(tiles, logits, shard.targets(), 1f / batchTokens, sums.losses());
+        Tensor dNormed = activations.normedGradient();
+        engine.multiply(tiles, logits, vectors, false, null, dNormed);
+        Tensor dLast = activations.streamGradient();
+        engine.zero(dLast);
+        engine.normBackward(
+                tiles, last, gain, activations.finalInverseRms(), dNormed, dLast, sums.of(table.finalGain()));
     }
 
     @Override
     public void close() {
+        lossReduction.close();
+        gradientReduction.close();
+        sums.close();
         activations.close();
+        shard.close();
     }
 }

@@ -20,8 +20,4 @@ public record Parameter(String name, long offset, int rows, int columns, boolean
     public long elements() {
         return (long) rows * columns;
     }
-
-    long offsetBytes() {
-        return offset * Float.BYTES;
-    }
 }

@@ -5,17 +5,19 @@ import dev.kcp.core.KcpContext;
 /**
  * What every layer of one step works with.
  *
+ * @param engine the device's programs
  * @param context partition and communicator of this step's batch
- * @param rows local tokens of this rank
+ * @param tiles this rank's rows
  * @param activations buffers with room for that many rows
- * @param values the parameters
- * @param gradients gradients of the parameters, added up over the step
- * @param gemm matrix products
+ * @param weights the parameters
+ * @param sums this rank's gradients of dense parameters
+ * @param gradients gradients of taps and biases, summed over the group
  */
 record StepState(
+        TrainEngine engine,
         KcpContext context,
-        int rows,
+        Tiles tiles,
         Activations activations,
-        ParameterBuffer values,
-        ParameterBuffer gradients,
-        Gemm gemm) {}
+        Weights weights,
+        StepSums sums,
+        ParameterBuffer gradients) {}

@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import dev.kcp.conv.NodeStack;
 import dev.kcp.core.Layout;
 import java.util.Objects;
 
@@ -16,6 +17,8 @@ import java.util.Objects;
  * @param layout how the batch's tokens are shared out over ranks
  * @param align packed tokens between places where the batch may be cut
  * @param checkpoint whether layers are recomputed in backward instead of keeping their activations
+ * @param sameBits whether the run has the same bits on any number of ranks and in any layout; needs an alignment that is a
+ *     multiple of 64
  */
 public record TrainConfig(
         ModelShape shape,
@@ -27,7 +30,8 @@ public record TrainConfig(
         double clipNorm,
         Layout layout,
         int align,
-        boolean checkpoint) {
+        boolean checkpoint,
+        boolean sameBits) {
     public TrainConfig {
         Objects.requireNonNull(shape, "shape");
         Objects.requireNonNull(layout, "layout");
@@ -37,6 +41,10 @@ public record TrainConfig(
         }
         if (align < 1) {
             throw new IllegalArgumentException("alignment must be at least 1: align=" + align);
+        }
+        if (sameBits && align % NodeStack.LEAF_TOKENS != 0) {
+            throw new IllegalArgumentException(
+                    "the same bits on any number of ranks need cuts at multiples of 64 tokens: align=" + align);
         }
         if (!(learningRate > 0) || Double.isInfinite(learningRate)) {
             throw new IllegalArgumentException("the learning rate must be above 0: learningRate=" + learningRate);

@@ -61,7 +61,9 @@ class FileComparisonTest {
         write(a, Map.of("y", floats(2, 2, 1, Float.NaN, -0f, 4)));
         write(b, Map.of("y", floats(2, 2, 1, Float.NaN, -0f, 4)));
         assertThat(FileComparison.of(a, b).isEqual()).isTrue();
-        assertThat(FileComparison.of(a, b).text()).doesNotContain("first difference").contains("\"equal\":true");
+        assertThat(FileComparison.of(a, b).text())
+                .doesNotContain("first difference")
+                .contains("\"equal\":true");
     }
 
     @Test
@@ -142,7 +144,12 @@ class FileComparisonTest {
         assertThat(kcp(err, "conv", "--compare", a.toString(), a.toString())).isZero();
         assertThat(kcp(err, "conv", "--compare", a.toString(), b.toString())).isEqualTo(1);
         assertThat(err.toString()).isEmpty();
-        assertThat(kcp(err, "conv", "--compare", a.toString(), folder.resolve("none").toString()))
+        assertThat(kcp(
+                        err,
+                        "conv",
+                        "--compare",
+                        a.toString(),
+                        folder.resolve("none").toString()))
                 .isEqualTo(3);
         assertThat(kcp(err, "conv", "--compare", a.toString(), b.toString(), "--in", a.toString()))
                 .isEqualTo(2);

@@ -57,6 +57,7 @@ class TrainCommandTest {
                 "2 | --tokens 0 | tokens=0",
                 "2 | --steps 0 | steps=0",
                 "2 | --align 0 | align=0",
+                "2 | --same-bits --align 16 | align=16",
                 "2 | --layout spiral | layout=spiral",
                 "2 | --learning-rate NaN | learningRate=NaN",
                 "2 | --weight-decay -1 | weightDecay=-1.0",

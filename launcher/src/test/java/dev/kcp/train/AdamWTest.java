@@ -3,7 +3,10 @@ package dev.kcp.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.kcp.tensor.DType;
 import dev.kcp.tensor.HostMemory;
+import dev.kcp.tensor.Tensor;
+import dev.kcp.train.cpu.CpuTrainEngine;
 import java.lang.foreign.ValueLayout;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
@@ -22,9 +25,11 @@ class AdamWTest {
         double[] expected = new double[elements];
         double[] first = new double[elements];
         double[] second = new double[elements];
-        try (ParameterBuffer values = new ParameterBuffer(table);
+        try (TrainEngine engine = new CpuTrainEngine(1);
+                Weights weights = new Weights(engine, table);
                 ParameterBuffer gradients = new ParameterBuffer(table);
-                AdamW optimizer = new AdamW(table, WEIGHT_DECAY, clipNorm)) {
+                AdamW optimizer = new AdamW(engine, table, WEIGHT_DECAY, clipNorm)) {
+            ParameterBuffer values = weights.values();
             Initializer.fill(values, 1);
             for (int i = 0; i < elements; i++) {
                 expected[i] = get(values, i);
@@ -39,7 +44,7 @@ class AdamWTest {
                         squares += (double) gradient * gradient;
                     }
                 }
-                double norm = optimizer.step(values, gradients, learningRate);
+                double norm = step(optimizer, step, weights, gradients, learningRate);
                 assertThat(norm).isCloseTo(Math.sqrt(squares), within(1e-9));
                 double scale = Math.min(1, clipNorm / norm);
                 for (Parameter parameter : table.all()) {
@@ -68,28 +73,41 @@ class AdamWTest {
 
     @Test
     void gradientThatIsNotFiniteChangesNothing() {
-        try (ParameterBuffer values = new ParameterBuffer(table);
+        try (TrainEngine engine = new CpuTrainEngine(1);
+                Weights weights = new Weights(engine, table);
                 ParameterBuffer gradients = new ParameterBuffer(table);
-                AdamW optimizer = new AdamW(table, WEIGHT_DECAY, 1)) {
+                AdamW optimizer = new AdamW(engine, table, WEIGHT_DECAY, 1)) {
+            ParameterBuffer values = weights.values();
             Initializer.fill(values, 1);
             float before = get(values, 5);
             set(gradients, 7, Float.NaN);
-            assertThat(optimizer.step(values, gradients, 0.1)).isNaN();
+            assertThat(step(optimizer, 1, weights, gradients, 0.1)).isNaN();
             set(gradients, 7, Float.POSITIVE_INFINITY);
-            assertThat(optimizer.step(values, gradients, 0.1)).isInfinite();
+            assertThat(step(optimizer, 1, weights, gradients, 0.1)).isInfinite();
             assertThat(get(values, 5)).isEqualTo(before);
         }
     }
 
     @Test
     void gradientOfZerosOnlyDecays() {
-        try (ParameterBuffer values = new ParameterBuffer(table);
+        try (TrainEngine engine = new CpuTrainEngine(1);
+                Weights weights = new Weights(engine, table);
                 ParameterBuffer gradients = new ParameterBuffer(table);
-                AdamW optimizer = new AdamW(table, 0.5, 1)) {
+                AdamW optimizer = new AdamW(engine, table, 0.5, 1)) {
+            ParameterBuffer values = weights.values();
             Initializer.fill(values, 1);
             float before = get(values, 5);
-            optimizer.step(values, gradients, 0.1);
+            step(optimizer, 1, weights, gradients, 0.1);
             assertThat((double) get(values, 5)).isCloseTo(0.95 * before, within(1e-7));
+        }
+    }
+
+    private static double step(
+            AdamW optimizer, int step, Weights weights, ParameterBuffer gradients, double learningRate) {
+        try (Tensor norm = Tensor.zeros(DType.F64, 1)) {
+            optimizer.prepare(step, learningRate);
+            optimizer.step(weights, gradients, norm);
+            return norm.segment().get(ValueLayout.JAVA_DOUBLE, 0);
         }
     }
 

@@ -5,13 +5,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.util.function.ToDoubleFunction;
 
 /** Gradients of FP64 functions, for comparison with those that the trainer computes. */
-final class FiniteDifferences {
+public final class FiniteDifferences {
     private static final double STEP = 1e-5;
 
     private FiniteDifferences() {}
 
     /** Central differences; {@code at} is moved and moved back. */
-    static double[] gradient(double[] at, ToDoubleFunction<double[]> function) {
+    public static double[] gradient(double[] at, ToDoubleFunction<double[]> function) {
         double[] gradient = new double[at.length];
         for (int i = 0; i < at.length; i++) {
             double kept = at[i];
@@ -26,7 +26,7 @@ final class FiniteDifferences {
     }
 
     /** Asserts that the distance of two vectors is at most {@code tolerance} of the expected one's length. */
-    static void assertClose(String name, double[] actual, double[] expected, double tolerance) {
+    public static void assertClose(String name, double[] actual, double[] expected, double tolerance) {
         assertThat(actual).hasSameSizeAs(expected);
         double distance = 0;
         double length = 0;

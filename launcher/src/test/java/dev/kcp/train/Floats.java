@@ -7,14 +7,14 @@ import java.lang.foreign.ValueLayout;
 import java.util.Random;
 
 /** Native FP32 numbers for tests. */
-final class Floats implements AutoCloseable {
+public final class Floats implements AutoCloseable {
     private final Tensor tensor;
 
-    Floats(int elements) {
+    public Floats(int elements) {
         tensor = Tensor.zeros(DType.F32, elements);
     }
 
-    static Floats of(float... values) {
+    public static Floats of(float... values) {
         Floats floats = new Floats(values.length);
         for (int i = 0; i < values.length; i++) {
             floats.set(i, values[i]);
@@ -22,7 +22,7 @@ final class Floats implements AutoCloseable {
         return floats;
     }
 
-    static Floats random(int elements, Random random) {
+    public static Floats random(int elements, Random random) {
         Floats floats = new Floats(elements);
         for (int i = 0; i < elements; i++) {
             floats.set(i, (float) random.nextGaussian());
@@ -30,23 +30,23 @@ final class Floats implements AutoCloseable {
         return floats;
     }
 
-    long address() {
+    public long address() {
         return tensor.address();
     }
 
-    int elements() {
+    public int elements() {
         return (int) tensor.elements();
     }
 
-    float get(int element) {
+    public float get(int element) {
         return HostMemory.ALL.get(ValueLayout.JAVA_FLOAT, tensor.address() + 4L * element);
     }
 
-    void set(int element, float value) {
+    public void set(int element, float value) {
         HostMemory.ALL.set(ValueLayout.JAVA_FLOAT, tensor.address() + 4L * element, value);
     }
 
-    double[] toDoubles() {
+    public double[] toDoubles() {
         double[] values = new double[elements()];
         for (int i = 0; i < values.length; i++) {
             values[i] = get(i);

@@ -3,19 +3,20 @@ package dev.kcp.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalRanks;
-import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.core.KcpContext;
 import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
+import dev.kcp.tensor.DType;
 import dev.kcp.tensor.HostMemory;
+import dev.kcp.tensor.Tensor;
+import dev.kcp.train.cpu.CpuTrainEngine;
 import java.lang.foreign.ValueLayout;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Random;
+import java.util.function.Function;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -58,43 +59,55 @@ class ModelTest {
     void untrainedModelKnowsNothing() {
         for (int channels : new int[] {8, 64, 256}) {
             ParameterTable table = new ParameterTable(new ModelShape(4, channels));
-            double loss = lossAndGradients(table, batch(400), 1, 1, true, false).loss();
+            double loss = lossAndGradients(table, batch(400), 1, 1, true, false, TilePlan::whole)
+                    .loss();
             assertThat(loss).as("channels=%s", channels).isBetween(5.3, 5.8);
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"1,64", "3,64", "2,128"})
+    void tilesLeaveOutNoTokenAndTakeNoneTwice(int world, int align) {
+        PackedBatch batch = batch(1000);
+        LossAndGradients whole = lossAndGradients(batch, 1, 1, true);
+        LossAndGradients tiled =
+                lossAndGradients(TABLE, batch, world, align, true, true, partition -> TilePlan.exact(partition, align));
+        assertThat(tiled.loss()).isCloseTo(whole.loss(), within(1e-6));
+        for (Parameter parameter : TABLE.all()) {
+            FiniteDifferences.assertClose(
+                    parameter.name(), of(tiled.gradients(), parameter), of(whole.gradients(), parameter), 1e-4);
         }
     }
 
     /** Loss of the batch, and gradients summed over ranks, for parameters that all matter. */
     private static LossAndGradients lossAndGradients(PackedBatch batch, int world, int align, boolean checkpointed) {
-        return lossAndGradients(TABLE, batch, world, align, checkpointed, true);
+        return lossAndGradients(TABLE, batch, world, align, checkpointed, true, TilePlan::whole);
     }
 
     private static LossAndGradients lossAndGradients(
-            ParameterTable table, PackedBatch batch, int world, int align, boolean checkpointed, boolean disturbed) {
+            ParameterTable table,
+            PackedBatch batch,
+            int world,
+            int align,
+            boolean checkpointed,
+            boolean disturbed,
+            Function<Partition, TilePlan> plan) {
         return LocalRanks.run(world, DEADLINE, communicator -> {
                     Partition partition = Partition.of(Layout.ZIGZAG, batch.cuSeqlens(), world, align);
-                    Shard shard = new Shard();
-                    shard.take(batch, partition, communicator.rank());
-                    try (ConvEngine engine = new CpuConvEngine(1);
-                            KcpContext context = new KcpContext(partition, communicator, engine);
-                            ParameterBuffer values = new ParameterBuffer(table);
+                    try (TrainEngine engine = new CpuTrainEngine(1);
+                            KcpContext context = new KcpContext(partition, communicator, engine.conv());
+                            Weights weights = new Weights(engine, table);
                             ParameterBuffer gradients = new ParameterBuffer(table);
-                            Model model = new Model(table, new Gemm(1), checkpointed)) {
-                        fill(values, disturbed);
-                        double own = model.lossAndGradients(context, shard, values, gradients);
-                        return sum(communicator, own, gradients, batch.tokens());
+                            Tensor loss = Tensor.zeros(DType.F64, 1);
+                            Model model = new Model(engine, table, communicator, checkpointed)) {
+                        fill(weights.values(), disturbed);
+                        model.prepare(batch, partition, plan.apply(partition));
+                        model.lossAndGradients(context, weights, gradients, loss);
+                        double sum = loss.segment().get(ValueLayout.JAVA_DOUBLE, 0);
+                        return new LossAndGradients(sum / batch.tokens(), toDoubles(gradients));
                     }
                 })
                 .getFirst();
-    }
-
-    private static LossAndGradients sum(
-            Communicator communicator, double own, ParameterBuffer gradients, int batchTokens) {
-        communicator.allReduceFloats(
-                "gradients", gradients.address(), gradients.table().summedElements());
-        double sum = communicator.allGather("loss", Double.toString(own).getBytes(StandardCharsets.US_ASCII)).stream()
-                .mapToDouble(bytes -> Double.parseDouble(new String(bytes, StandardCharsets.US_ASCII)))
-                .sum();
-        return new LossAndGradients(sum / batchTokens, toDoubles(gradients));
     }
 
     private static double[] values() {

@@ -4,7 +4,7 @@ import dev.kcp.core.CuSeqlens;
 import dev.kcp.train.ParameterTable.LayerParameters;
 
 /** The model's loss in FP64 from its formulas alone, without BF16 borders, shards or kernels. */
-final class ReferenceModel {
+public final class ReferenceModel {
     private static final int VOCABULARY = ModelShape.VOCABULARY;
 
     private final ParameterTable table;
@@ -27,7 +27,7 @@ final class ReferenceModel {
         }
         for (int layer = 0; layer < table.shape().layers(); layer++) {
             LayerParameters parameters = table.layer(layer);
-            double[] normed = RmsNormTest.norm(tokens, channels, stream, of(values, parameters.gain()));
+            double[] normed = norm(tokens, channels, stream, of(values, parameters.gain()));
             double[] projected = times(normed, of(values, parameters.w1()));
             double[] convolved = convolve(projected, of(values, parameters.taps()), of(values, parameters.bias()));
             double[] added = times(convolved, of(values, parameters.w2()));
@@ -35,7 +35,7 @@ final class ReferenceModel {
                 stream[i] += added[i];
             }
         }
-        double[] normed = RmsNormTest.norm(tokens, channels, stream, of(values, table.finalGain()));
+        double[] normed = norm(tokens, channels, stream, of(values, table.finalGain()));
         return crossEntropy(normed, of(values, table.embedding())) / tokens;
     }
 
@@ -66,6 +66,22 @@ final class ReferenceModel {
                     }
                     y[t * channels + c] = p / (1 + Math.exp(-p));
                 }
+            }
+        }
+        return y;
+    }
+
+    /** Root-mean-square norm of each row. */
+    public static double[] norm(int rows, int channels, double[] x, double[] gain) {
+        double[] y = new double[rows * channels];
+        for (int row = 0; row < rows; row++) {
+            double squares = 0;
+            for (int i = 0; i < channels; i++) {
+                squares += x[row * channels + i] * x[row * channels + i];
+            }
+            double r = 1 / Math.sqrt(squares / channels + 1e-6);
+            for (int i = 0; i < channels; i++) {
+                y[row * channels + i] = gain[i] * x[row * channels + i] * r;
             }
         }
         return y;

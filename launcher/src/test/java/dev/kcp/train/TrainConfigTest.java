@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.kcp.core.Layout;
@@ -31,13 +32,31 @@ class TrainConfigTest {
         refused("align=0", () -> config(1, 1, 0.1, 0.1, 1, 0));
     }
 
+    @Test
+    void sameBitsNeedCutsBetweenLeaves() {
+        refused("align=96", () -> config(1, 1, 0.1, 0.1, 1, 96, true));
+        refused("align=1", () -> config(1, 1, 0.1, 0.1, 1, 1, true));
+        assertThat(config(1, 1, 0.1, 0.1, 1, 192, true).sameBits()).isTrue();
+    }
+
     private static void refused(String values, org.assertj.core.api.ThrowableAssert.ThrowingCallable call) {
         assertThatThrownBy(call).isInstanceOf(IllegalArgumentException.class).hasMessageContaining(values);
     }
 
     private static TrainConfig config(
             int tokens, int steps, double learningRate, double weightDecay, double clipNorm, int align) {
+        return config(tokens, steps, learningRate, weightDecay, clipNorm, align, false);
+    }
+
+    private static TrainConfig config(
+            int tokens,
+            int steps,
+            double learningRate,
+            double weightDecay,
+            double clipNorm,
+            int align,
+            boolean sameBits) {
         return new TrainConfig(
-                SHAPE, tokens, steps, 1, learningRate, weightDecay, clipNorm, Layout.CONTIGUOUS, align, true);
+                SHAPE, tokens, steps, 1, learningRate, weightDecay, clipNorm, Layout.CONTIGUOUS, align, true, sameBits);
     }
 }

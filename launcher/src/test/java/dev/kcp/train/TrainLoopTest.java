@@ -6,10 +6,9 @@ import static org.assertj.core.api.Assertions.within;
 
 import dev.kcp.KcpException;
 import dev.kcp.comm.LocalRanks;
-import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
+import dev.kcp.train.cpu.CpuTrainEngine;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -108,7 +107,8 @@ class TrainLoopTest {
 
     @Test
     void runThatLeavesTheFiniteNumbersEnds() {
-        TrainConfig wild = new TrainConfig(new ModelShape(2, 16), 64, 50, 1, 1e30, 0, 1, Layout.CONTIGUOUS, 64, true);
+        TrainConfig wild =
+                new TrainConfig(new ModelShape(2, 16), 64, 50, 1, 1e30, 0, 1, Layout.CONTIGUOUS, 64, true, true);
         assertThatThrownBy(() -> run(wild, 1))
                 .isInstanceOf(KcpException.class)
                 .hasMessageContaining("left the finite numbers: step=");
@@ -147,9 +147,8 @@ class TrainLoopTest {
         return LocalRanks.run(world, DEADLINE, communicator -> {
             int rank = communicator.rank();
             List<Double> losses = new ArrayList<>();
-            try (ConvEngine engine = new CpuConvEngine(1)) {
-                TrainLoop loop =
-                        new TrainLoop(configOf.apply(rank), corpusOf.apply(rank), communicator, engine, new Gemm(1));
+            try (TrainEngine engine = new CpuTrainEngine(1)) {
+                TrainLoop loop = new TrainLoop(configOf.apply(rank), corpusOf.apply(rank), communicator, engine);
                 TrainSummary summary = loop.run((step, loss, tokensPerSecond) -> losses.add(loss));
                 return new Run(summary, losses);
             }
@@ -157,7 +156,13 @@ class TrainLoopTest {
     }
 
     private static TrainConfig config(int tokens, int steps, Layout layout, int align, boolean checkpoint) {
-        return new TrainConfig(new ModelShape(2, 16), tokens, steps, 1, 0.01, 0.1, 1, layout, align, checkpoint);
+        return config(tokens, steps, layout, align, checkpoint, false);
+    }
+
+    private static TrainConfig config(
+            int tokens, int steps, Layout layout, int align, boolean checkpoint, boolean sameBits) {
+        return new TrainConfig(
+                new ModelShape(2, 16), tokens, steps, 1, 0.01, 0.1, 1, layout, align, checkpoint, sameBits);
     }
 
     private static Offset<Double> relative(double of, double tolerance) {

@@ -3,6 +3,7 @@ package dev.kcp.conv.cpu;
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.TreeSums;
@@ -25,6 +26,7 @@ public final class CpuConvEngine implements ConvEngine {
 
     private final boolean vectors;
     private final Workers workers;
+    private final RowOps rowOps = new HostRowOps();
     private final Scratch[] scratch;
     private Memory planes = Memory.allocateHost(0);
     private Memory zeros = Memory.allocateHost(0);
@@ -60,9 +62,17 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public Shard shard(ShardTables tables) {
+    public Shard shard(ShardTables tables, int fragments) {
         return tables;
     }
+
+    @Override
+    public Shard update(Shard shard, ShardTables tables) {
+        return tables;
+    }
+
+    @Override
+    public void holdBack(long queue) {}
 
     @Override
     public synchronized Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack) {
@@ -72,6 +82,11 @@ public final class CpuConvEngine implements ConvEngine {
             lastOffsets = offsets;
         }
         return lastBatch;
+    }
+
+    @Override
+    public RowOps rowOps() {
+        return rowOps;
     }
 
     @Override
@@ -138,7 +153,7 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
+    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue) {
         ShardTables tables = (ShardTables) shard;
         RowSource rows = prepare(tables, in);
         int channels = (int) in.channels();

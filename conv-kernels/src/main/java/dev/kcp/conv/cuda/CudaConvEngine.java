@@ -4,6 +4,7 @@ import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
+import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.SiluGradPolicy;
@@ -35,6 +36,7 @@ public final class CudaConvEngine implements ConvEngine {
     private final KernelArguments arguments = new KernelArguments();
     private final Launcher launcher;
     private final PinnedBlocks pinned;
+    private final CudaRowOps rowOps;
     /** One row of zeros, where dy is null, and one row that nobody reads, where dx is. */
     private Memory spareRows;
 
@@ -48,8 +50,9 @@ public final class CudaConvEngine implements ConvEngine {
         this.checked = checked;
         kernels = new Kernels(stream.device());
         rule = new ProgramRule(kernels);
-        launcher = new Launcher(stream, arguments, checked);
+        launcher = new Launcher(stream, arguments.address(), checked);
         pinned = new PinnedBlocks(stream.device());
+        rowOps = new CudaRowOps(stream, pinned, checked);
         spareRows = stream.allocate(0);
         scratch = stream.allocate(0);
     }
@@ -113,10 +116,27 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized Shard shard(ShardTables tables) {
+    public synchronized Shard shard(ShardTables tables, int fragments) {
         checkOpen();
         stream.device().makeCurrent();
-        return CudaShard.of(tables, stream, pinned);
+        return CudaShard.of(tables, fragments, stream, pinned);
+    }
+
+    @Override
+    public synchronized Shard update(Shard shard, ShardTables tables) {
+        checkOpen();
+        stream.device().makeCurrent();
+        ((CudaShard) shard).update(tables, stream, pinned);
+        return shard;
+    }
+
+    @Override
+    public synchronized void holdBack(long queue) {
+        checkOpen();
+        try (CudaEvent now = CudaEvent.untimed(stream.device())) {
+            now.record(stream);
+            now.holdBack(CudaStream.borrow(stream.device(), queue));
+        }
     }
 
     @Override
@@ -137,8 +157,13 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
+    public RowOps rowOps() {
+        return rowOps;
+    }
+
+    @Override
     public Tensor allocate(DType dtype, long... shape) {
-        return stream.zeros(dtype, shape);
+        return stream.uninitialized(dtype, shape);
     }
 
     @Override
@@ -161,12 +186,17 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
+    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue) {
         CudaShard local = begin(shard, in);
         if (local.headRows() > 0) {
             setDy(dy, in.channels());
             arguments.set(Field.HEAD, address("head", head));
-            launchUnits(rule.backwardHead(options), local.fragments() * ConvProgram.tiles(in.channels()));
+            launcher.queue(queue);
+            try {
+                launchUnits(rule.backwardHead(options), local.fragments() * ConvProgram.tiles(in.channels()));
+            } finally {
+                launcher.queue(0);
+            }
         }
     }
 
@@ -384,6 +414,7 @@ public final class CudaConvEngine implements ConvEngine {
         scratch.close();
         spareRows.close();
         stream.synchronize();
+        rowOps.close();
         pinned.close();
         launcher.close();
         arguments.close();

@@ -5,9 +5,11 @@ import static dev.kcp.conv.cuda.Driver.check;
 import dev.kcp.KcpException;
 import dev.kcp.tensor.Device;
 import java.nio.charset.StandardCharsets;
+import java.util.HexFormat;
 import jcuda.driver.CUcontext;
 import jcuda.driver.CUdevice;
 import jcuda.driver.CUdevice_attribute;
+import jcuda.driver.CUuuid;
 import jcuda.driver.JCudaDriver;
 import org.bytedeco.cuda.cudart.CUmemPoolHandle_st;
 import org.bytedeco.cuda.global.cudart;
@@ -61,6 +63,27 @@ public final class CudaDevice implements AutoCloseable {
         return count[0];
     }
 
+    /**
+     * The device of one of several processes on a host: the only visible one, where a launcher chose it, or that of the
+     * process's number.
+     *
+     * @param localRank the process's number on its host
+     * @throws KcpException with code MISSING_DEVICE if there are fewer devices
+     */
+    public static int ordinalFor(int localRank) {
+        int visible = count();
+        if (visible == 1) {
+            return 0;
+        }
+        if (localRank >= visible) {
+            throw new KcpException(
+                    KcpException.Code.MISSING_DEVICE,
+                    "every rank of a host needs a GPU of its own: localRank=" + localRank + " visibleDevices="
+                            + visible);
+        }
+        return localRank;
+    }
+
     /** Memory freed in stream order stays with the process, so that the next call's buffers cost no system call. */
     private void keepFreedMemory() {
         try (CUmemPoolHandle_st pool = new CUmemPoolHandle_st();
@@ -98,6 +121,15 @@ public final class CudaDevice implements AutoCloseable {
             end++;
         }
         return new String(name, 0, end, StandardCharsets.US_ASCII);
+    }
+
+    /** The device's own id, as {@code nvidia-smi -L} shows it. */
+    public String uuid() {
+        CUuuid uuid = new CUuuid();
+        check("cuDeviceGetUuid", JCudaDriver.cuDeviceGetUuid(uuid, handle));
+        String hex = HexFormat.of().formatHex(uuid.bytes);
+        return "GPU-" + hex.substring(0, 8) + "-" + hex.substring(8, 12) + "-" + hex.substring(12, 16) + "-"
+                + hex.substring(16, 20) + "-" + hex.substring(20);
     }
 
     /** Compute capability as major * 10 + minor. */

@@ -16,27 +16,34 @@ public final class CudaGraph implements AutoCloseable {
     private final CudaStream stream;
     private final CUgraph graph = new CUgraph();
     private final CUgraphExec executable = new CUgraphExec();
+    private final GraphMemory memory;
     private boolean closed;
 
     private CudaGraph(CudaStream stream) {
         this.stream = stream;
+        memory = new GraphMemory(stream.device());
     }
 
     /**
-     * Records what {@code work} launches on the stream, without running it.
+     * Records what {@code work} launches on the stream, and on streams that wait for it, without running it. What it
+     * allocates belongs to the graph and is freed with it, whatever the work does.
      *
-     * @param work must neither allocate nor wait; {@link CudaConvEngine#prepare} beforehand makes that so
+     * @param work must not wait; {@link CudaConvEngine#prepare} beforehand makes sure that nothing is loaded
      */
     public static CudaGraph capture(CudaStream stream, Runnable work) {
         CudaGraph made = new CudaGraph(stream);
         stream.device().makeCurrent();
         check("cuStreamBeginCapture", JCudaDriver.cuStreamBeginCapture(stream.jcuda(), THREAD_LOCAL));
+        stream.recordInto(made.memory);
         try {
             work.run();
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
             // The capture is spoilt; ending it gives the stream back.
             JCudaDriver.cuStreamEndCapture(stream.jcuda(), made.graph);
+            made.memory.close();
             throw e;
+        } finally {
+            stream.recordInto(null);
         }
         check("cuStreamEndCapture", JCudaDriver.cuStreamEndCapture(stream.jcuda(), made.graph));
         check("cuGraphInstantiate", JCudaDriver.cuGraphInstantiate(made.executable, made.graph, 0));
@@ -56,6 +63,7 @@ public final class CudaGraph implements AutoCloseable {
             stream.device().makeCurrent();
             check("cuGraphExecDestroy", JCudaDriver.cuGraphExecDestroy(executable));
             check("cuGraphDestroy", JCudaDriver.cuGraphDestroy(graph));
+            memory.close();
         }
     }
 }

@@ -17,10 +17,10 @@ final class CudaShard implements Shard {
     private final long beginAddress;
     private final int fragments;
     private final long rows;
-    private final ShardTables tables;
-    private final ShardImage image;
     private final Memory words;
-    private final PinnedBlocks.Block staging;
+    private ShardTables tables;
+    private ShardImage image;
+    private PinnedBlocks.Block staging;
     private boolean closed;
 
     private CudaShard(
@@ -45,16 +45,41 @@ final class CudaShard implements Shard {
         return new CudaShard(cuSeqlensAddress, documents, rows, null, null, null, null);
     }
 
-    static CudaShard of(ShardTables tables, CudaStream stream, PinnedBlocks pinned) {
-        ShardImage image = new ShardImage(tables);
+    static CudaShard of(ShardTables tables, int fragments, CudaStream stream, PinnedBlocks pinned) {
+        ShardImage image = new ShardImage(tables, fragments);
+        Memory words = stream.allocate((long) image.words().length * Integer.BYTES);
+        PinnedBlocks.Block staging = copy(image, words, stream, pinned);
+        return new CudaShard(words.address(), fragments, tables.rows(), tables, image, words, staging);
+    }
+
+    private static PinnedBlocks.Block copy(ShardImage image, Memory words, CudaStream stream, PinnedBlocks pinned) {
         int[] host = image.words();
         long bytes = (long) host.length * Integer.BYTES;
         PinnedBlocks.Block staging = pinned.take(bytes);
         MemorySegment.copy(MemorySegment.ofArray(host), 0, HostMemory.ALL, staging.address(), bytes);
-        Memory words = stream.allocate(bytes);
         stream.copyToDevice(staging.address(), words.address(), bytes);
         staging.use(stream);
-        return new CudaShard(words.address(), tables.fragments(), tables.rows(), tables, image, words, staging);
+        return staging;
+    }
+
+    /** Puts another batch's tables in the place of these. */
+    void update(ShardTables next, CudaStream stream, PinnedBlocks pinned) {
+        checkOpen();
+        if (next.rows() != rows || next.headRows() != tables.headRows() || next.tailRows() != tables.tailRows()) {
+            throw new IllegalArgumentException("another shape of shard: rows=" + rows + "," + next.rows()
+                    + " headRows=" + tables.headRows() + "," + next.headRows() + " tailRows=" + tables.tailRows() + ","
+                    + next.tailRows());
+        }
+        ShardImage replacing = new ShardImage(next, fragments);
+        if (!replacing.isLaidOutAs(image)) {
+            throw new IllegalArgumentException("other tokens of the packed batch: packedTokens=" + tables.packedTokens()
+                    + "," + next.packedTokens());
+        }
+        PinnedBlocks.Block old = staging;
+        staging = copy(replacing, words, stream, pinned);
+        old.giveBack();
+        tables = next;
+        image = replacing;
     }
 
     boolean hasTables() {
@@ -66,6 +91,7 @@ final class CudaShard implements Shard {
         return rows;
     }
 
+    /** Fragments, and room for more, which count as empty. */
     int fragments() {
         return fragments;
     }
@@ -85,10 +111,14 @@ final class CudaShard implements Shard {
         return hasTables() ? image.ranges() : 1;
     }
 
-    void set(KernelArguments arguments) {
+    private void checkOpen() {
         if (closed) {
             throw new IllegalStateException("the shard was closed: fragments=" + fragments);
         }
+    }
+
+    void set(KernelArguments arguments) {
+        checkOpen();
         arguments.set(Field.BEGIN, beginAddress);
         arguments.set(Field.FRAGMENTS, fragments);
         if (hasTables()) {

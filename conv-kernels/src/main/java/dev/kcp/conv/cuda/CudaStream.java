@@ -22,6 +22,7 @@ public final class CudaStream implements AutoCloseable {
     private final CUstream stream;
     private final long handle;
     private final boolean owner;
+    private GraphMemory graphMemory;
     private boolean closed;
 
     private CudaStream(CudaDevice device, CUstream stream, boolean owner) {
@@ -36,6 +37,17 @@ public final class CudaStream implements AutoCloseable {
         device.makeCurrent();
         CUstream stream = new CUstream();
         check("cuStreamCreate", JCudaDriver.cuStreamCreate(stream, NON_BLOCKING));
+        return new CudaStream(device, stream, true);
+    }
+
+    /** As {@link #create}, for work that goes before that of other streams wherever the device has to choose. */
+    public static CudaStream createUrgent(CudaDevice device) {
+        device.makeCurrent();
+        int[] least = new int[1];
+        int[] greatest = new int[1];
+        check("cuCtxGetStreamPriorityRange", JCudaDriver.cuCtxGetStreamPriorityRange(least, greatest));
+        CUstream stream = new CUstream();
+        check("cuStreamCreateWithPriority", JCudaDriver.cuStreamCreateWithPriority(stream, NON_BLOCKING, greatest[0]));
         return new CudaStream(device, stream, true);
     }
 
@@ -86,9 +98,18 @@ public final class CudaStream implements AutoCloseable {
         if (bytes == 0) {
             return Memory.own(where, 0, 0, () -> {});
         }
+        GraphMemory recording = graphMemory;
+        if (recording != null) {
+            return recording.allocate(bytes);
+        }
         CUdeviceptr pointer = new CUdeviceptr();
         check("cuMemAllocAsync(" + bytes + " bytes)", JCudaDriver.cuMemAllocAsync(pointer, bytes, jcuda()));
         return Memory.own(where, Handles.addressOf(pointer), bytes, () -> free(pointer));
+    }
+
+    /** While a graph is captured, what is allocated here belongs to it; null ends that. */
+    void recordInto(GraphMemory memory) {
+        graphMemory = memory;
     }
 
     private void free(CUdeviceptr pointer) {

@@ -27,10 +27,10 @@ final class Launcher implements AutoCloseable {
     private final Pointer parameters;
 
     /**
-     * @param arguments the one argument of every kernel
+     * @param arguments address of the one argument of every kernel
      * @param checked wait after each launch
      */
-    Launcher(CudaStream stream, KernelArguments arguments, boolean checked) {
+    Launcher(CudaStream stream, long arguments, boolean checked) {
         this.stream = stream;
         this.checked = checked;
         long attribute = config + CONFIG_BYTES;
@@ -39,7 +39,12 @@ final class Launcher implements AutoCloseable {
         setLong(config + 32, stream.handle());
         setLong(config + 40, attribute);
         // The binding takes the one argument's address and makes the list of addresses around it.
-        parameters = Handles.pointer(arguments.address());
+        parameters = Handles.pointer(arguments);
+    }
+
+    /** Where the next launches go: a stream's handle, or 0 for the own stream. */
+    void queue(long handle) {
+        setLong(config + 32, handle == 0 ? stream.handle() : handle);
     }
 
     /**

@@ -5,6 +5,7 @@ import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.ShardTables.Run;
 import dev.kcp.conv.ShardTables.Share;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /**
@@ -50,6 +51,15 @@ final class ShardImage {
     final int rangesAt;
 
     ShardImage(ShardTables tables) {
+        this(tables, tables.fragments());
+    }
+
+    /** @param fragments room for fragments; those that are not there are empty ones after the last */
+    ShardImage(ShardTables tables, int fragments) {
+        if (fragments < tables.fragments()) {
+            throw new IllegalArgumentException(
+                    "no room for the fragments: fragments=" + tables.fragments() + " room=" + fragments);
+        }
         NodeStack<Sum> sums = new NodeStack<>(tables.packedTokens(), Sum::plus);
         List<Share> shares = tables.shares();
         int made = 0;
@@ -73,7 +83,6 @@ final class ShardImage {
                 ranges.add(new int[] {node, sum.scratchRow(), sum.scratchRows(), 0});
             }
         }
-        int fragments = tables.fragments();
         int at = 0;
         begin = at;
         historyRow = at = aligned(at + fragments + 1);
@@ -86,7 +95,7 @@ final class ShardImage {
         pieceBeginAt = at = aligned(at + ALIGNMENT * pieces.size());
         rangesAt = at = aligned(at + pieceBegin.size());
         words = new int[at + ALIGNMENT * ranges.size()];
-        fill(tables);
+        fill(tables, fragments);
     }
 
     private void addGroup(long packedTokens, long group, List<Share> shares, NodeStack<Sum> sums) {
@@ -137,10 +146,14 @@ final class ShardImage {
         return (words + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
 
-    private void fill(ShardTables tables) {
-        for (int f = 0; f <= tables.fragments(); f++) {
-            words[begin + f] = tables.begin(f);
+    private void fill(ShardTables tables, int room) {
+        for (int f = 0; f <= room; f++) {
+            words[begin + f] = tables.begin(Math.min(f, tables.fragments()));
         }
+        Arrays.fill(words, historyRow, historyRow + ShardTables.HISTORY * room, -1);
+        Arrays.fill(words, owedRow, owedRow + ShardTables.HISTORY * room, -1);
+        Arrays.fill(words, headBegin, headBegin + room, -1);
+        Arrays.fill(words, tailBegin, tailBegin + room, -1);
         for (int f = 0; f < tables.fragments(); f++) {
             for (int j = 0; j < ShardTables.HISTORY; j++) {
                 words[historyRow + ShardTables.HISTORY * f + j] = tables.historyRow(f, j + 1);
@@ -171,6 +184,18 @@ final class ShardImage {
     /** All tables; the fields of this class are where each begins. */
     int[] words() {
         return words;
+    }
+
+    /** Whether each table begins where another image has it and is as long, so that one may replace the other. */
+    boolean isLaidOutAs(ShardImage other) {
+        return words.length == other.words.length
+                && pieceBeginAt == other.pieceBeginAt
+                && rangesAt == other.rangesAt
+                && segmentBeginAt == other.segmentBeginAt
+                && piecesAt == other.piecesAt
+                && groups == other.groups
+                && ranges.size() == other.ranges.size()
+                && scratchRows == other.scratchRows;
     }
 
     int groups() {

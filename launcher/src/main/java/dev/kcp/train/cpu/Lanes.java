@@ -1,4 +1,4 @@
-package dev.kcp.train;
+package dev.kcp.train.cpu;
 
 import dev.kcp.tensor.HostMemory;
 import java.nio.ByteOrder;

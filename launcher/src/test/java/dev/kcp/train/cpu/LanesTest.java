@@ -1,4 +1,4 @@
-package dev.kcp.train;
+package dev.kcp.train.cpu;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -6,6 +6,7 @@ import dev.kcp.tensor.BFloat16;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
+import dev.kcp.train.Floats;
 import java.lang.foreign.ValueLayout;
 import java.util.Random;
 import jdk.incubator.vector.FloatVector;

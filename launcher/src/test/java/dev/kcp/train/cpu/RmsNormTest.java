@@ -1,8 +1,11 @@
-package dev.kcp.train;
+package dev.kcp.train.cpu;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.kcp.train.FiniteDifferences;
+import dev.kcp.train.Floats;
+import dev.kcp.train.ReferenceModel;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -34,7 +37,7 @@ class RmsNormTest {
                     dGain.address());
 
             double[] weights = dy.toDoubles();
-            double[] expected = norm(rows, channels, x.toDoubles(), gain.toDoubles());
+            double[] expected = ReferenceModel.norm(rows, channels, x.toDoubles(), gain.toDoubles());
             for (int i = 0; i < expected.length; i++) {
                 assertThat((double) y.get(i)).isCloseTo(expected[i], within(1e-6 * (1 + Math.abs(expected[i]))));
             }
@@ -43,12 +46,14 @@ class RmsNormTest {
             FiniteDifferences.assertClose(
                     "dx",
                     minus(dx.toDoubles(), dxBefore),
-                    FiniteDifferences.gradient(xValues, v -> dot(weights, norm(rows, channels, v, gainValues))),
+                    FiniteDifferences.gradient(
+                            xValues, v -> dot(weights, ReferenceModel.norm(rows, channels, v, gainValues))),
                     1e-5);
             FiniteDifferences.assertClose(
                     "dGain",
                     minus(dGain.toDoubles(), dGainBefore),
-                    FiniteDifferences.gradient(gainValues, v -> dot(weights, norm(rows, channels, xValues, v))),
+                    FiniteDifferences.gradient(
+                            gainValues, v -> dot(weights, ReferenceModel.norm(rows, channels, xValues, v))),
                     1e-5);
         }
     }
@@ -63,21 +68,6 @@ class RmsNormTest {
             assertThat(y.toDoubles()).containsOnly(0);
             assertThat(inverse.get(0)).isFinite();
         }
-    }
-
-    static double[] norm(int rows, int channels, double[] x, double[] gain) {
-        double[] y = new double[rows * channels];
-        for (int row = 0; row < rows; row++) {
-            double squares = 0;
-            for (int i = 0; i < channels; i++) {
-                squares += x[row * channels + i] * x[row * channels + i];
-            }
-            double r = 1 / Math.sqrt(squares / channels + RmsNorm.EPSILON);
-            for (int i = 0; i < channels; i++) {
-                y[row * channels + i] = gain[i] * x[row * channels + i] * r;
-            }
-        }
-        return y;
     }
 
     private static double dot(double[] a, double[] b) {

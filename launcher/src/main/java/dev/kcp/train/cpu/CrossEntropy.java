@@ -1,30 +1,23 @@
-package dev.kcp.train;
+package dev.kcp.train.cpu;
 
 import dev.kcp.tensor.HostMemory;
+import dev.kcp.train.ModelShape;
 import java.lang.foreign.ValueLayout;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorOperators;
 
-/** Cross entropy of byte logits, FP32 {@code [rows, 256]}, against the target token of each row. */
+/** Cross entropy of byte logits, FP32 rows of 256, against the target token of each row. */
 final class CrossEntropy {
     private static final long ROW_BYTES = (long) ModelShape.VOCABULARY * Float.BYTES;
 
     private CrossEntropy() {}
 
     /**
-     * Sums the loss over a shard's rows and replaces each logit by {@code scale} times the loss's gradient.
+     * Replaces each logit of a row by {@code scale} times the loss's gradient.
      *
-     * @return the sum, in nats, not scaled
+     * @return the row's loss in nats, not scaled
      */
-    static double lossAndGradient(Shard shard, long logits, float scale) {
-        double sum = 0;
-        for (int row = 0; row < shard.tokens(); row++) {
-            sum += lossAndGradient(logits + row * ROW_BYTES, shard.target(row), scale);
-        }
-        return sum;
-    }
-
-    private static double lossAndGradient(long row, int target, float scale) {
+    static double lossAndGradient(long row, int target, float scale) {
         FloatVector greatest = Lanes.load(row);
         for (long i = Lanes.BYTES; i < ROW_BYTES; i += Lanes.BYTES) {
             greatest = greatest.max(Lanes.load(row + i));

@@ -1,4 +1,4 @@
-package dev.kcp.train;
+package dev.kcp.train.cpu;
 
 import org.bytedeco.javacpp.FloatPointer;
 import org.bytedeco.javacpp.Pointer;

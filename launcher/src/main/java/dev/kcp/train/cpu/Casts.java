@@ -1,4 +1,4 @@
-package dev.kcp.train;
+package dev.kcp.train.cpu;
 
 /** Casts at the convolution's border. Element counts are multiples of 8, as rows of channels are. */
 final class Casts {

@@ -1,4 +1,4 @@
-package dev.kcp.train;
+package dev.kcp.train.cpu;
 
 import static org.bytedeco.openblas.global.openblas_nolapack.CblasNoTrans;
 import static org.bytedeco.openblas.global.openblas_nolapack.CblasRowMajor;

@@ -1,0 +1,90 @@
+// Whole rows copied and added, for the halo exchange and the upper reduction tree, and the headers by which a receiver
+// knows what it received. Compiled without contraction; every sum is one IEEE addition.
+#include <cstdint>
+
+// Written by dev.kcp.conv.cuda.CudaRowOps: each field 8 bytes.
+struct MoveArgs {
+    const int4* moves;          // source (-1: zeros), source's row, target, target's row
+    const char* source[3];
+    int64_t sourcePitch[3];     // bytes
+    char* target[2];
+    int64_t targetPitch[2];
+    int64_t rowChunks;          // 16-byte accesses of one row
+};
+
+struct AddArgs {
+    const int2* additions;      // row that is added to, row that is added
+    int64_t count;
+    char* rows;
+    int64_t elements;           // of one row
+};
+
+constexpr int kHeaderWords = 4;
+
+constexpr int kMaskWords = 16;
+
+// Written by dev.kcp.conv.cuda.MessageHeaders: each field 8 bytes. One header per edge: the call's digest, then how many
+// messages were sent on the edge.
+struct HeaderArgs {
+    uint64_t mask[kMaskWords];  // a bit per peer
+    int64_t* counters;          // messages so far, by peer
+    int64_t* headers;           // [peers, 4]
+    int64_t digest;
+    int64_t* verdict;           // pinned host memory, 6 words: peer + 1 once one was wrong, what was expected, what came, a lock
+};
+
+__device__ __forceinline__ bool concerns(const HeaderArgs& a, int peer) { return a.mask[peer / 64] >> (peer % 64) & 1; }
+
+extern "C" __global__ void __launch_bounds__(256) rows_move(const __grid_constant__ MoveArgs a) {
+    int4 move = __ldg(a.moves + blockIdx.x);
+    uint4* to = reinterpret_cast<uint4*>(a.target[move.z] + move.w * a.targetPitch[move.z]);
+    int64_t at = int64_t(blockIdx.y) * blockDim.x + threadIdx.x;
+    int64_t step = int64_t(gridDim.y) * blockDim.x;
+    if (move.x < 0) {
+        for (; at < a.rowChunks; at += step) to[at] = make_uint4(0, 0, 0, 0);
+        return;
+    }
+    const uint4* from = reinterpret_cast<const uint4*>(a.source[move.x] + move.y * a.sourcePitch[move.x]);
+    for (; at < a.rowChunks; at += step) to[at] = from[at];
+}
+
+template <typename T>
+__device__ __forceinline__ void addRows(const AddArgs& a) {
+    int64_t at = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (at >= a.elements) return;
+    T* rows = reinterpret_cast<T*>(a.rows) + at;
+    for (int64_t i = 0; i < a.count; i++) {
+        int2 pair = __ldg(a.additions + i);
+        rows[pair.x * a.elements] += rows[pair.y * a.elements];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) rows_add_float(const __grid_constant__ AddArgs a) { addRows<float>(a); }
+
+extern "C" __global__ void __launch_bounds__(256) rows_add_double(const __grid_constant__ AddArgs a) { addRows<double>(a); }
+
+// Before the sends: what each message to a peer is.
+extern "C" __global__ void headers_stamp(const __grid_constant__ HeaderArgs a) {
+    int peer = threadIdx.x;
+    if (!concerns(a, peer)) return;
+    int64_t* header = a.headers + peer * kHeaderWords;
+    header[0] = a.digest;
+    header[1] = ++a.counters[peer];
+}
+
+// After the receives: the first header that is not what this rank expected stays in the verdict.
+extern "C" __global__ void headers_verify(const __grid_constant__ HeaderArgs a) {
+    int peer = threadIdx.x;
+    if (!concerns(a, peer)) return;
+    const int64_t* header = a.headers + peer * kHeaderWords;
+    int64_t expected = ++a.counters[peer];
+    if (header[0] == a.digest && header[1] == expected) return;
+    if (atomicExch_system(reinterpret_cast<unsigned long long*>(a.verdict + 5), 1ull) == 0ull) {
+        a.verdict[1] = a.digest;
+        a.verdict[2] = expected;
+        a.verdict[3] = header[0];
+        a.verdict[4] = header[1];
+        __threadfence_system();
+        *reinterpret_cast<volatile int64_t*>(a.verdict) = peer + 1;
+    }
+}

@@ -1,0 +1,184 @@
+package dev.kcp.conv.cuda;
+
+import static dev.kcp.conv.cuda.Driver.check;
+
+import dev.kcp.conv.RowOps;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.HostMemory;
+import dev.kcp.tensor.Memory;
+import dev.kcp.tensor.Tensor;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.List;
+import jcuda.driver.CUDA_MEMCPY2D;
+import jcuda.driver.CUmemorytype;
+import jcuda.driver.JCudaDriver;
+import org.bytedeco.cuda.cudart.CUfunc_st;
+
+/** Row operations on one GPU, queued on the engine's stream unless a call names another. */
+final class CudaRowOps implements RowOps, AutoCloseable {
+    private static final int CHUNK_BYTES = 16;
+    private static final int BLOCK_THREADS = 256;
+    private static final int SOURCES = 3;
+    private static final int TARGETS = 2;
+    /** Words of {@code MoveArgs}, the longer of the two argument blocks. */
+    private static final int WORDS = 2 + 2 * SOURCES + 2 * TARGETS;
+
+    private final CudaStream stream;
+    private final PinnedBlocks pinned;
+    private final Memory arguments = Memory.allocateHost((long) WORDS * Long.BYTES);
+    private final Launcher launcher;
+    private final KernelModule module;
+    private final CUfunc_st move;
+    private final CUfunc_st addFloats;
+    private final CUfunc_st addDoubles;
+
+    CudaRowOps(CudaStream stream, PinnedBlocks pinned, boolean checked) {
+        this.stream = stream;
+        this.pinned = pinned;
+        launcher = new Launcher(stream, arguments.address(), checked);
+        module = KernelModule.load(stream.device(), "rows");
+        move = module.function("rows_move", 0);
+        addFloats = module.function("rows_add_float", 0);
+        addDoubles = module.function("rows_add_double", 0);
+    }
+
+    /** Integers on the device, copied there in stream order; an empty table has none. */
+    private static final class Words implements Table {
+        private final int length;
+        private final Memory memory;
+        private PinnedBlocks.Block staging;
+
+        Words(int length, Memory memory, PinnedBlocks.Block staging) {
+            this.length = length;
+            this.memory = memory;
+            this.staging = staging;
+        }
+
+        @Override
+        public int length() {
+            return length;
+        }
+
+        @Override
+        public void close() {
+            memory.close();
+            if (staging != null) {
+                staging.giveBack();
+                staging = null;
+            }
+        }
+    }
+
+    @Override
+    public Table moves(int[] quads) {
+        return table(quads, 4);
+    }
+
+    @Override
+    public Table additions(int[] pairs) {
+        return table(pairs, 2);
+    }
+
+    private Table table(int[] words, int width) {
+        if (words.length == 0) {
+            return new Words(0, stream.allocate(0), null);
+        }
+        stream.device().makeCurrent();
+        long bytes = (long) words.length * Integer.BYTES;
+        PinnedBlocks.Block staging = pinned.take(bytes);
+        MemorySegment.copy(MemorySegment.ofArray(words), 0, HostMemory.ALL, staging.address(), bytes);
+        Memory memory = stream.allocate(bytes);
+        stream.copyToDevice(staging.address(), memory.address(), bytes);
+        staging.use(stream);
+        return new Words(words.length / width, memory, staging);
+    }
+
+    @Override
+    public synchronized void move(Table moves, List<Tensor> sources, List<Tensor> targets, long queue) {
+        if (moves.length() == 0) {
+            return;
+        }
+        set(0, ((Words) moves).memory.address());
+        for (int i = 0; i < sources.size(); i++) {
+            Tensor source = sources.get(i);
+            set(1 + i, source == null || source.rows() == 0 ? 0 : source.address());
+            set(1 + SOURCES + i, source == null ? 0 : source.pitchBytes());
+        }
+        for (int i = 0; i < targets.size(); i++) {
+            Tensor target = targets.get(i);
+            set(1 + 2 * SOURCES + i, target == null || target.rows() == 0 ? 0 : target.address());
+            set(1 + 2 * SOURCES + TARGETS + i, target == null ? 0 : target.pitchBytes());
+        }
+        Tensor any = targets.getFirst();
+        long chunks = any.columns() * any.dtype().bytes() / CHUNK_BYTES;
+        set(WORDS - 1, chunks);
+        int blocks = Math.clamp((chunks + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, 8);
+        stream.device().makeCurrent();
+        launcher.queue(queue);
+        try {
+            launcher.launch("rows_move", move, moves.length(), blocks, BLOCK_THREADS, 1, 0, false);
+        } finally {
+            launcher.queue(0);
+        }
+    }
+
+    @Override
+    public synchronized void add(Table additions, Tensor rows) {
+        if (additions.length() == 0 || rows.elements() == 0) {
+            return;
+        }
+        long elements = rows.elements() / rows.extent(0);
+        set(0, ((Words) additions).memory.address());
+        set(1, additions.length());
+        set(2, rows.address());
+        set(3, elements);
+        boolean doubles = rows.dtype() == DType.F64;
+        stream.device().makeCurrent();
+        launcher.launch(
+                doubles ? "rows_add_double" : "rows_add_float",
+                doubles ? addDoubles : addFloats,
+                (elements + BLOCK_THREADS - 1) / BLOCK_THREADS,
+                1,
+                BLOCK_THREADS,
+                1,
+                0,
+                false);
+    }
+
+    @Override
+    public void copyColumns(Tensor from, long fromColumn, Tensor to, long toColumn, long columns) {
+        if (from.rows() == 0 || columns == 0) {
+            return;
+        }
+        long elementBytes = from.dtype().bytes();
+        CUDA_MEMCPY2D copy = new CUDA_MEMCPY2D();
+        copy.srcMemoryType = CUmemorytype.CU_MEMORYTYPE_DEVICE;
+        copy.srcDevice = Handles.device(from.address() + fromColumn * elementBytes);
+        copy.srcPitch = from.pitchBytes();
+        copy.dstMemoryType = CUmemorytype.CU_MEMORYTYPE_DEVICE;
+        copy.dstDevice = Handles.device(to.address() + toColumn * elementBytes);
+        copy.dstPitch = to.pitchBytes();
+        copy.WidthInBytes = columns * elementBytes;
+        copy.Height = from.rows();
+        stream.device().makeCurrent();
+        check("cuMemcpy2DAsync", JCudaDriver.cuMemcpy2DAsync(copy, stream.jcuda()));
+    }
+
+    @Override
+    public void zero(Tensor tensor) {
+        stream.fill(
+                tensor.address(), (byte) 0, tensor.elements() * tensor.dtype().bytes());
+    }
+
+    private void set(int word, long value) {
+        HostMemory.ALL.set(ValueLayout.JAVA_LONG, arguments.address() + (long) word * Long.BYTES, value);
+    }
+
+    @Override
+    public void close() {
+        module.close();
+        launcher.close();
+        arguments.close();
+    }
+}

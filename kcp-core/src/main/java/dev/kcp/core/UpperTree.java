@@ -1,0 +1,71 @@
+package dev.kcp.core;
+
+import dev.kcp.conv.NodeKey;
+import dev.kcp.conv.NodeStack;
+import dev.kcp.conv.RowOps;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+
+/**
+ * The additions that make the tree's root of all ranks' nodes, by row: one rank's nodes after another's, each rank's in
+ * token order. The same for every slice of channels.
+ */
+final class UpperTree implements AutoCloseable {
+    private record Row(NodeKey key, int row) {}
+
+    private final int[] begin;
+    private final int root;
+    private final RowOps.Table additions;
+
+    /** @param nodes of each rank */
+    UpperTree(long packedTokens, List<List<NodeKey>> nodes, RowOps rowOps) {
+        begin = new int[nodes.size() + 1];
+        List<Row> rows = new ArrayList<>();
+        for (int rank = 0; rank < nodes.size(); rank++) {
+            for (NodeKey key : nodes.get(rank)) {
+                rows.add(new Row(key, rows.size()));
+            }
+            begin[rank + 1] = rows.size();
+        }
+        rows.sort(Comparator.comparingLong(row -> row.key().begin()));
+        List<Integer> pairs = new ArrayList<>();
+        NodeStack<Integer> upper = new NodeStack<>(packedTokens, (left, right) -> {
+            pairs.add(left);
+            pairs.add(right);
+            return left;
+        });
+        rows.forEach(row -> upper.pushFromGroup(row.key(), row.row()));
+        upper.closeLeaf();
+        if (upper.entries().size() != (packedTokens == 0 ? 0 : 1)) {
+            throw new IllegalStateException(
+                    "the tree did not close: roots=" + upper.entries().size() + " packedTokens=" + packedTokens);
+        }
+        root = packedTokens == 0 ? 0 : upper.entries().getFirst().sums();
+        additions = rowOps.additions(pairs.stream().mapToInt(Integer::intValue).toArray());
+    }
+
+    /** Nodes of all ranks. */
+    int rows() {
+        return begin[begin.length - 1];
+    }
+
+    /** The first of a rank's nodes; of the number after the last rank, the end. */
+    int begin(int rank) {
+        return begin[rank];
+    }
+
+    /** The row that holds the root's sums after the additions. */
+    int root() {
+        return root;
+    }
+
+    RowOps.Table additions() {
+        return additions;
+    }
+
+    @Override
+    public void close() {
+        additions.close();
+    }
+}

@@ -1,0 +1,68 @@
+package dev.kcp.train;
+
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Memory;
+import dev.kcp.tensor.Tensor;
+
+/**
+ * This rank's nodes of everything that is summed over tokens in one step: the gradients of the dense parameters, and the
+ * loss. Kept from step to step, and grown when a plan has more nodes than all before.
+ */
+final class StepSums implements AutoCloseable {
+    private final TrainEngine engine;
+    private final ParameterTable table;
+    private int capacityNodes;
+    private int nodes;
+    private Tensor ownedGradients;
+    private Tensor ownedLosses;
+
+    StepSums(TrainEngine engine, ParameterTable table) {
+        this.engine = engine;
+        this.table = table;
+    }
+
+    void reserve(int nodeCount) {
+        nodes = nodeCount;
+        if (ownedGradients != null && nodeCount <= capacityNodes) {
+            return;
+        }
+        close();
+        // A rank without tokens has views too, of no rows.
+        capacityNodes = Math.max(nodeCount, 1);
+        // Gaps between parameters are never written and stay zero.
+        ownedGradients = engine.allocate(DType.F32, capacityNodes, table.summedElements());
+        ownedLosses = engine.allocate(DType.F64, capacityNodes, 1);
+    }
+
+    /** FP32 {@code [nodes, summedElements]}. */
+    Tensor gradients() {
+        return ownedGradients.rows(0, nodes);
+    }
+
+    /** FP64 {@code [nodes, 1]}. */
+    Tensor losses() {
+        return ownedLosses.rows(0, nodes);
+    }
+
+    /** One parameter's part of {@link #gradients}: FP32 {@code [nodes, elements]}, rows apart. */
+    Tensor of(Parameter parameter) {
+        Memory memory = Memory.borrow(
+                engine.conv().device(), ownedGradients.address(), ownedGradients.elements() * Float.BYTES);
+        return Tensor.pitched(
+                memory,
+                parameter.offset() * Float.BYTES,
+                DType.F32,
+                nodes,
+                parameter.elements(),
+                table.summedElements());
+    }
+
+    @Override
+    public void close() {
+        if (ownedGradients != null) {
+            ownedGradients.close();
+            ownedLosses.close();
+            ownedGradients = null;
+        }
+    }
+}
