@@ -32,8 +32,9 @@ public final class BenchHtml {
             </head>
             <body>
             <h1>kcp bench</h1>
-            <p>Bars are the median time over the floor, the black mark: the least bytes that the op must move, at the speed of a
-            plain copy in the same run. A bar that ends at the mark is as fast as the memory.</p>
+            <p>Bars are the median time over the floor, the black mark. Of forward and backward it is the least bytes that they must
+            move at the speed of a plain copy in the same run; of step, the single-rank op on as many tokens; of exchange, a copy
+            of as many bytes. A bar that ends at the mark is as fast as that.</p>
             """;
 
     private BenchHtml() {}
@@ -54,10 +55,12 @@ public final class BenchHtml {
         StringBuilder page = new StringBuilder(HEAD);
         for (BenchReport report : reports) {
             page.append(format(
-                    "<h2>%s, %s</h2>%n<p>copy %.4g GB/s, commit %s</p>%n",
+                    "<h2>%s, %s</h2>%n<p>%scommit %s</p>%n",
                     escape(report.machine()),
                     escape(report.device()),
-                    report.copyGigabytesPerSecond(),
+                    report.copyGigabytesPerSecond() == 0
+                            ? ""
+                            : format("copy %.4g GB/s, ", report.copyGigabytesPerSecond()),
                     report.commit().isEmpty() ? "unknown" : escape(report.commit())));
             report.rows().forEach(row -> page.append(row(row, full)));
         }

@@ -26,7 +26,7 @@ public final class Main {
         COMMANDS.put("conv", ConvCommand::new);
         COMMANDS.put("run", RunCommand::new);
         COMMANDS.put("plan", environment -> new PlanCommand());
-        COMMANDS.put("bench", environment -> new BenchCommand());
+        COMMANDS.put("bench", BenchCommand::new);
         COMMANDS.put("doctor", DoctorCommand::new);
         COMMANDS.put(COMPLETION, environment -> new CompletionCommand());
         COMMANDS.put("warm", environment -> new WarmCommand());

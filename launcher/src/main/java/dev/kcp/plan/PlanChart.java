@@ -21,7 +21,7 @@ final class PlanChart {
     private static final int MOST_ARROWS = 80;
     private static final double CELL_TO_DRAW = 9;
     private static final double HALO_WIDTH = 12;
-    private static final double LABEL_PITCH = 34;
+    private static final double LABEL_ROOM = 16;
     private static final String INK = "fill=\"#1f2328\"";
 
     private final PlanReport report;
@@ -33,7 +33,11 @@ final class PlanChart {
     private final List<PlanReport.Placed> placed;
     private final List<Crossing> forward;
     private final List<Crossing> backward;
+    private final List<Label> labels = new ArrayList<>();
     private boolean merged;
+
+    /** Where a number of rows stands. */
+    private record Label(double x, double y) {}
 
     /**
      * @param begin first packed token of the window; it and the end fall on documents' ends
@@ -183,7 +187,6 @@ final class PlanChart {
      */
     private void arrows(Lanes lanes, List<Crossing> crossings, int side) {
         String colour = side > 0 ? FORWARD : BACKWARD;
-        double lastLabel = Double.NEGATIVE_INFINITY;
         for (Crossing crossing : crossings) {
             double cut = x(side > 0 ? crossing.end() : crossing.begin());
             double width = Math.max(HALO_WIDTH, crossing.rows() * tokenWidth);
@@ -210,15 +213,15 @@ final class PlanChart {
                             + ")\"");
             String rows = Integer.toString(crossing.rows());
             double labelX = x - side * 7;
-            if (Math.abs(labelX - lastLabel) >= LABEL_PITCH) {
-                double labelY = from + (isDown ? 12 : -5);
+            double labelY = from + (isDown ? 12 : -5);
+            if (labels.stream().noneMatch(at -> Math.abs(at.x() - labelX) < LABEL_ROOM && Math.abs(at.y() - labelY) < LABEL_ROOM)) {
                 svg.text(
                         labelX,
                         labelY,
                         11,
                         rows,
                         "fill=\"" + colour + "\" text-anchor=\"" + (side > 0 ? "end" : "start") + "\"");
-                lastLabel = labelX;
+                labels.add(new Label(labelX, labelY));
             }
         }
     }
