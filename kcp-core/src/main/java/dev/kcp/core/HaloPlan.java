@@ -36,6 +36,7 @@ public final class HaloPlan {
         this.backward = backward;
     }
 
+    /** The rows that travel under a partition, without a caller's history. */
     public static HaloPlan of(Partition partition) {
         return of(partition.pieces());
     }

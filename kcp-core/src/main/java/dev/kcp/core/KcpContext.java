@@ -157,6 +157,7 @@ public final class KcpContext implements AutoCloseable {
         agreement = agree();
     }
 
+    /** Who owns which tokens. */
     public Partition partition() {
         return plan.partition();
     }
@@ -166,10 +167,12 @@ public final class KcpContext implements AutoCloseable {
         return plan.history();
     }
 
+    /** The group that the batch is cut over; borrowed. */
     public Communicator communicator() {
         return communicator;
     }
 
+    /** The device's programs; borrowed. */
     public ConvEngine engine() {
         return engine;
     }

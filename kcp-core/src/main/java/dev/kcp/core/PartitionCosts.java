@@ -16,6 +16,7 @@ public final class PartitionCosts {
     private final long[] backwardRowsSent;
     private final long[] historyRowsKept;
 
+    /** Plans the batch once for all ranks. */
     public PartitionCosts(Partition partition) {
         this.partition = partition;
         halo = HaloPlan.of(partition);
@@ -35,6 +36,7 @@ public final class PartitionCosts {
         return rows;
     }
 
+    /** What is planned. */
     public Partition partition() {
         return partition;
     }

@@ -34,6 +34,7 @@ public final class Main {
 
     private Main() {}
 
+    /** Runs the command and ends the process with its exit code. */
     public static void main(String[] args) {
         System.exit(run(System.getenv(), args));
     }

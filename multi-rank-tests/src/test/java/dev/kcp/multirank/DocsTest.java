@@ -12,7 +12,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -51,15 +53,41 @@ class DocsTest {
         return DocPage.all(ROOT).stream();
     }
 
+    /** A mistyped mark would silently leave a block out. */
     @Test
-    void everyKindOfBlockIsKnown() {
-        List<String> kinds = List.of("java", "java no-run", "sh", "sh run", "text output", "xml", "yaml", "");
+    void everyMarkIsKnown() {
+        List<String> marks = List.of("java", "java no-run", "sh", "sh run", "text output");
         List<String> seen = new ArrayList<>();
         pages().forEach(page -> page.blocks().forEach(block -> {
-            assertThat(kinds).as("%s line %d", page, block.line()).contains(block.info());
-            seen.add(block.info());
+            if (block.info().matches("(java|sh|text)\\b.*")) {
+                assertThat(marks).as("%s line %d", page, block.line()).contains(block.info());
+                seen.add(block.info());
+            }
         }));
-        assertThat(seen).contains("java", "sh run", "text output");
+        assertThat(seen).contains(marks.toArray(String[]::new));
+    }
+
+    /** Commands that cannot be run here, for they need a GPU, a cluster or a text to train on, have options that exist. */
+    @Test
+    void optionsOfAllCommandsShownExist() {
+        Pattern command = Pattern.compile("^.*?(?:\\./)?\\bkcp (train|conv|run|plan|bench|doctor)\\b(.*)$", Pattern.MULTILINE);
+        Pattern option = Pattern.compile("(?<=\\s)--[a-z][a-z-]*");
+        Map<String, String> help = new HashMap<>();
+        int options = 0;
+        for (DocPage page : pages().toList()) {
+            for (DocPage.Block block : page.blocks()) {
+                Matcher line = command.matcher(block.info().equals("sh") ? block.code().replace("\\\n", " ") : "");
+                while (line.find()) {
+                    String usage = help.computeIfAbsent(
+                            line.group(1), name -> KcpProcess.run(name, "--help").out());
+                    String own = line.group(2).replaceAll("( -- | #|[|;&]).*", "");
+                    for (Matcher one = option.matcher(own); one.find(); options++) {
+                        assertThat(usage).as(page + ": " + line.group()).contains(one.group());
+                    }
+                }
+            }
+        }
+        assertThat(options).isPositive();
     }
 
     @ParameterizedTest

@@ -116,6 +116,20 @@ class KcpScriptTest {
         assertThat(mavenCalls()).hasSize(1);
     }
 
+    /** As the release's archive unpacks: jars beside the script, and no sources. */
+    @Test
+    void distributionRunsItsJarsAndBuildsNothing() throws Exception {
+        Path unpacked = Files.createDirectories(temp.resolve("kcp 1.0"));
+        Files.copy(root.resolve("kcp"), unpacked.resolve("kcp"));
+        executable(unpacked.resolve("kcp"));
+        Files.createDirectory(unpacked.resolve("lib"));
+        Result result = await(start(unpacked.resolve("kcp"), Map.of(), "plan"));
+        assertThat(result.exitCode()).as(result.err()).isZero();
+        assertThat(result.out()).contains(" -cp " + unpacked + "/lib/* ").endsWith("dev.kcp.launcher.Main plan\n");
+        assertThat(result.err()).isEmpty();
+        assertThat(mavenCalls()).isEmpty();
+    }
+
     @Test
     void buildsAgainWhenASourceIsNewerOrGone() throws Exception {
         kcp(Map.of());
