@@ -154,8 +154,9 @@ final class BenchCommand implements Callable<Integer> {
     public Integer call() {
         op = op().orElse(null);
         if (op == null) {
-            List<BenchReport> reports =
-                    operands.stream().map(file -> BenchFiles.read(Path.of(file))).toList();
+            List<BenchReport> reports = operands.stream()
+                    .map(file -> BenchFiles.read(Path.of(file)))
+                    .toList();
             write("report", html, BenchHtml.write(reports));
             return ExitCode.DONE;
         }

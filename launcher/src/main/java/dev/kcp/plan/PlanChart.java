@@ -214,7 +214,9 @@ final class PlanChart {
             String rows = Integer.toString(crossing.rows());
             double labelX = x - side * 7;
             double labelY = from + (isDown ? 12 : -5);
-            if (labels.stream().noneMatch(at -> Math.abs(at.x() - labelX) < LABEL_ROOM && Math.abs(at.y() - labelY) < LABEL_ROOM)) {
+            if (labels.stream()
+                    .noneMatch(
+                            at -> Math.abs(at.x() - labelX) < LABEL_ROOM && Math.abs(at.y() - labelY) < LABEL_ROOM)) {
                 svg.text(
                         labelX,
                         labelY,
