@@ -161,8 +161,7 @@ class DocsTest {
     private static void assertPicturesAreThoseOfDocs(Path folder) throws IOException {
         try (DirectoryStream<Path> drawn = Files.newDirectoryStream(folder, "*.svg")) {
             for (Path picture : drawn) {
-                assertThat(picture)
-                        .hasSameTextualContentAs(ROOT.resolve("docs").resolve(picture.getFileName()));
+                assertThat(picture).hasSameTextualContentAs(ROOT.resolve("docs").resolve(picture.getFileName()));
             }
         }
     }
