@@ -124,10 +124,12 @@ class KcpScriptTest {
                 + "touch -d '1 hour ago' launcher-1.jar; touch launcher-1-sources.jar launcher-1-javadoc.jar; "
                 + "touch -d '30 minutes ago' launcher-1-sources.jar launcher-1-javadoc.jar");
         assertThat(kcp(Map.of(), "train").exitCode()).isZero();
-        Path app = Path.of(Files.readString(root.resolve("launcher/target/kcp.stamp")).strip());
+        Path app = Path.of(
+                Files.readString(root.resolve("launcher/target/kcp.stamp")).strip());
         try (Stream<Path> jars = Files.list(root.resolve("launcher/target").resolve(app))) {
-            assertThat(jars.map(jar -> jar.getFileName().toString())).contains("launcher-1.jar").noneMatch(
-                    jar -> jar.endsWith("-sources.jar") || jar.endsWith("-javadoc.jar"));
+            assertThat(jars.map(jar -> jar.getFileName().toString()))
+                    .contains("launcher-1.jar")
+                    .noneMatch(jar -> jar.endsWith("-sources.jar") || jar.endsWith("-javadoc.jar"));
         }
     }
 
