@@ -34,6 +34,7 @@ public interface ConvEngine extends AutoCloseable {
         }
     }
 
+    /** Where it computes; every tensor that it is given lies there. */
     Device device();
 
     /** Names of the programs in use for these arguments, for reports. */

@@ -42,6 +42,7 @@ public final class KcpConv1d {
         this.overlap = overlap;
     }
 
+    /** The layer's name. */
     public String label() {
         return label;
     }
