@@ -2,6 +2,7 @@ package dev.kcp.conv;
 
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
+import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
 
@@ -9,18 +10,11 @@ import java.util.List;
  * The programs of one device. The single-rank op and the context-parallel op call the same ones: a whole batch is the
  * shard without history and without owed rows. Arguments were checked by the caller; a program checks nothing.
  *
- * <p>S = local rows, C = channels. Forward is {@code main} beside the exchange, then {@code seam}. Backward is
+ * <p>S = local rows, C = channels. Forward is {@code forward} beside the exchange, and {@code seam} behind
+ * that. Backward is
  * {@code head}, the exchange beside {@code main}, then {@code owed}.
  */
 public interface ConvEngine extends AutoCloseable {
-    /** The rows of forward that a call computes. */
-    enum Part {
-        /** Every row that needs no history from elsewhere; slack rows become zeros. */
-        MAIN,
-        /** The first up to three rows of continuing fragments. */
-        SEAM
-    }
-
     /**
      * What forward saved, and backward needs.
      *
@@ -40,6 +34,7 @@ public interface ConvEngine extends AutoCloseable {
         }
     }
 
+    /** Where it computes; every tensor that it is given lies there. */
     Device device();
 
     /** Names of the programs in use for these arguments, for reports. */
@@ -89,6 +84,23 @@ public interface ConvEngine extends AutoCloseable {
     /** A dense tensor on this device, owned by the caller; what its elements are is not said. */
     Tensor allocate(DType dtype, long... shape);
 
+    /** Loads every program, so that no later call does. */
+    void prepare();
+
+    /**
+     * Bytes of work space of {@link #forward} on a whole batch, whatever its documents, types and options.
+     *
+     * @param rows rows of x, S
+     * @param channels C
+     */
+    long forwardWorkspaceBytes(long rows, long channels);
+
+    /** As {@link #forwardWorkspaceBytes}, of {@link #backward}. */
+    long backwardWorkspaceBytes(long rows, long channels);
+
+    /** Memory for a work space on this device, of zeros, owned by the caller. */
+    Memory allocateWorkspace(long bytes);
+
     /**
      * The one rounding of dweight and dbias: from the tree's root to the types that were asked for.
      *
@@ -99,20 +111,33 @@ public interface ConvEngine extends AutoCloseable {
     void round(Tensor sums, Tensor dweight, Tensor dbias);
 
     /**
-     * Writes the part's rows of y.
+     * Writes every row of y that needs no history from elsewhere; slack rows become zeros.
      *
      * @param y BF16 {@code [S, C]}
+     * @param workspace the caller's, of {@link #forwardWorkspaceBytes} or more, or null for the engine's own
      */
-    void forward(Shard shard, Operands in, ConvOptions options, Part part, Tensor y);
+    void forward(Shard shard, Operands in, ConvOptions options, Tensor y, Memory workspace);
+
+    /** As above, in the engine's own work space. */
+    default void forward(Shard shard, Operands in, ConvOptions options, Tensor y) {
+        forward(shard, in, options, y, null);
+    }
+
+    /**
+     * Writes the first up to three rows of y of continuing fragments, which {@link #forward} leaves alone.
+     *
+     * @param y BF16 {@code [S, C]}
+     * @param queue where the program is queued: a stream's handle, or 0 for the engine's own; the host runs it at once
+     */
+    void seam(Shard shard, Operands in, ConvOptions options, Tensor y, long queue);
 
     /**
      * Writes g of the first up to three rows of continuing fragments.
      *
      * @param dy BF16 {@code [S, C]}
      * @param head FP32 {@code [headRows, C]}
-     * @param queue where the program is queued: a stream's handle, or 0 for the engine's own; the host runs it at once
      */
-    void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue);
+    void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head);
 
     /**
      * Writes dx of every row that is not owed, g of owed rows, and the shard's sums for dweight and dbias.
@@ -139,17 +164,9 @@ public interface ConvEngine extends AutoCloseable {
      *
      * @param batch from {@link #batch}
      * @param dy BF16 {@code [S, C]}, or null for zeros
+     * @param workspace the caller's, of {@link #backwardWorkspaceBytes} or more, or null for the engine's own
      */
-    default void backward(Shard batch, Operands in, ConvOptions options, Tensor dy, Gradients out) {
-        try (Tensor sums = out.wantsSums()
-                ? allocate(options.policy().sumType(), batch.nodeCount(), in.sumPlanes(), in.channels())
-                : null) {
-            main(batch, in, options, dy, out.dx(), null, sums);
-            if (sums != null) {
-                round(sums, out.dweight(), out.dbias());
-            }
-        }
-    }
+    void backward(Shard batch, Operands in, ConvOptions options, Tensor dy, Gradients out, Memory workspace);
 
     @Override
     void close();

@@ -38,6 +38,9 @@ import java.util.function.LongConsumer;
  * deadline. A call's memory must stay until the compute stream is past the await.
  */
 public final class NcclCommunicator implements Communicator {
+    /** A header costs about 3 us of an exchange's 9; what it finds, a lost or doubled message, the next one finds too. */
+    private static final int MESSAGES_PER_HEADER = 8;
+
     private static final Duration DRAIN = Duration.ofSeconds(5);
     private static final System.Logger LOG = System.getLogger(NcclCommunicator.class.getName());
 
@@ -48,6 +51,7 @@ public final class NcclCommunicator implements Communicator {
     private final Duration deadline;
     private final NcclGroup group;
     private final MessageHeaders headers;
+    private final CallAnnouncer announcer;
     private final ExchangeWatch watch;
     private final CudaEvent ready;
     private final CudaEvent captured;
@@ -55,7 +59,12 @@ public final class NcclCommunicator implements Communicator {
     private final Set<Call> agreedCalls = new HashSet<>();
     private final List<PendingAgreement> pendingAgreements = new ArrayList<>();
     private final List<NcclGraph> graphs = new ArrayList<>();
+    private final int[] messagesTo;
+    private final int[] messagesFrom;
+    private final BitSet capturedTo = new BitSet();
+    private final BitSet capturedFrom = new BitSet();
     private List<Call> recording;
+    private boolean transfersCaptured;
     private boolean underWay;
     private boolean closed;
 
@@ -108,21 +117,25 @@ public final class NcclCommunicator implements Communicator {
         ready = CudaEvent.untimed(compute.device());
         captured = CudaEvent.untimed(compute.device());
         headers = new MessageHeaders(transfers, size());
+        messagesTo = new int[size()];
+        messagesFrom = new int[size()];
         group = size() == 1
                 ? null
-                : new NcclGroup(size(), rank(), uniqueId, transfers.handle(), deadline, control::checkAlive);
+                : new NcclGroup(
+                        size(), rank(), uniqueId, compute.device(), transfers.handle(), deadline, control::checkAlive);
+        announcer = new CallAnnouncer(control.split(0, rank()));
         watch = new ExchangeWatch(compute.device(), deadline, this::look, this::overdue);
         // Elsewhere, since the thread that learns of a failure has more to do.
         control.onFailure(failure -> Thread.ofPlatform().daemon().start(this::abortDevice));
         if (group != null) {
-            group.awaitReady("joining the NCCL communicator");
             group.connect(headers.outgoing(0), headers.incoming(0), MessageHeaders.BYTES, rank());
+            headers.reset();
             synchronize(transfers);
             control.barrier("connected");
         }
     }
 
-    /** What the watch looks for beside late work: NCCL's own errors, and rows of another call. */
+    /** What the watch looks for behind late work: NCCL's own errors, and rows of another call. */
     private void look() {
         try {
             if (group != null) {
@@ -183,29 +196,28 @@ public final class NcclCommunicator implements Communicator {
     }
 
     @Override
-    public PendingExchange exchange(Call call, LongConsumer staging, List<Segment> sends, List<Segment> receives) {
+    public PendingExchange exchange(Call call, LongConsumer behind, List<Segment> sends, List<Segment> receives) {
         checkUsable(call);
         announce(call);
         BitSet to = peers(sends);
         BitSet from = peers(receives);
-        if (staging == null && to.isEmpty() && from.isEmpty()) {
+        if (behind == null && to.isEmpty() && from.isEmpty()) {
             return control::checkAlive;
         }
         ready.record(compute);
         ready.holdBack(transfers);
-        if (staging != null) {
-            staging.accept(transfers.handle());
-        }
-        if (!to.isEmpty()) {
-            headers.stamp(to, digest(call), transfers.handle());
-        }
+        BitSet headersTo = headersTo(to);
+        BitSet headersFrom = headersFrom(from);
         if (!to.isEmpty() || !from.isEmpty()) {
-            group.exchange(withHeaders(to, true, sends), withHeaders(from, false, receives));
+            group.exchange(with(headersTo, true, sends), with(headersFrom, false, receives));
+        }
+        if (behind != null) {
+            behind.accept(transfers.handle());
         }
         counter.sent(call.kind(), sends.stream().mapToLong(Segment::bytes).sum());
         CudaEvent done = markDone(call);
-        if (!from.isEmpty()) {
-            headers.verify(from, digest(call), transfers.handle());
+        if (!headersTo.isEmpty() || !headersFrom.isEmpty()) {
+            headers.check(headersTo, headersFrom, digest(call));
         }
         underWay = true;
         return () -> {
@@ -219,6 +231,7 @@ public final class NcclCommunicator implements Communicator {
         if (recording == null) {
             return watch.mark(transfers, call);
         }
+        transfersCaptured = true;
         captured.record(transfers);
         return captured;
     }
@@ -226,12 +239,12 @@ public final class NcclCommunicator implements Communicator {
     /** Tells every rank what the call is; what it means must be known to all before its rows first travel. */
     private void announce(Call call) {
         if (agreedCalls.add(call)) {
-            control.agree("call", call.toString()).await();
+            announcer.agree("call", call.toString());
         }
         if (recording != null) {
             recording.add(call);
         } else {
-            control.exchange(call, List.of(), List.of()).await();
+            announcer.announce(call);
         }
         counter.call(call.kind());
     }
@@ -250,13 +263,38 @@ public final class NcclCommunicator implements Communicator {
         return peers;
     }
 
-    private List<Segment> withHeaders(BitSet peers, boolean outgoing, List<Segment> rows) {
-        List<Segment> all = new ArrayList<>(rows.size() + peers.cardinality());
-        peers.stream()
-                .forEach(peer -> all.add(new Segment(
-                        peer, outgoing ? headers.outgoing(peer) : headers.incoming(peer), MessageHeaders.BYTES)));
+    private List<Segment> with(BitSet headed, boolean outgoing, List<Segment> rows) {
+        if (headed.isEmpty()) {
+            return rows;
+        }
+        List<Segment> all = new ArrayList<>(rows.size() + headed.cardinality());
+        for (int peer = headed.nextSetBit(0); peer >= 0; peer = headed.nextSetBit(peer + 1)) {
+            long address = outgoing ? headers.outgoing(peer) : headers.incoming(peer);
+            all.add(new Segment(peer, address, MessageHeaders.BYTES));
+        }
         all.addAll(rows);
         return all;
+    }
+
+    private BitSet headersTo(BitSet peers) {
+        return headed(peers, messagesTo, capturedTo);
+    }
+
+    private BitSet headersFrom(BitSet peers) {
+        return headed(peers, messagesFrom, capturedFrom);
+    }
+
+    /** The edges whose message takes a header along: every eighth of an edge, and its first in a captured graph. */
+    private BitSet headed(BitSet peers, int[] messages, BitSet inGraph) {
+        BitSet headed = new BitSet();
+        for (int peer = peers.nextSetBit(0); peer >= 0; peer = peers.nextSetBit(peer + 1)) {
+            boolean first = recording != null && !inGraph.get(peer);
+            if (messages[peer]++ % MESSAGES_PER_HEADER == 0 || first) {
+                headed.set(peer);
+                inGraph.set(peer);
+            }
+        }
+        return headed;
     }
 
     private static long digest(Call call) {
@@ -357,11 +395,14 @@ public final class NcclCommunicator implements Communicator {
         checkUsable(label);
         awaitAgreements();
         recording = new ArrayList<>();
+        transfersCaptured = false;
+        capturedTo.clear();
+        capturedFrom.clear();
         try {
             CudaGraph graph = CudaGraph.capture(compute, () -> {
                 work.run();
                 // All that was queued beside the compute stream must have come back to it.
-                if (!recording.isEmpty()) {
+                if (transfersCaptured) {
                     captured.record(transfers);
                     captured.holdBack(compute);
                 }
@@ -369,8 +410,7 @@ public final class NcclCommunicator implements Communicator {
             List<Call> calls = recording;
             NcclGraph made = new NcclGraph(this, label, calls, graph);
             graphs.add(made);
-            control.agree("graph", label + " calls=" + calls.size() + " digest=" + Long.toHexString(digest(calls)))
-                    .await();
+            announcer.agree("graph", label + " calls=" + calls.size() + " digest=" + Long.toHexString(digest(calls)));
             return made;
         } catch (RuntimeException | Error e) {
             control.abort("capturing " + label + ": " + e.getMessage());
@@ -402,7 +442,7 @@ public final class NcclCommunicator implements Communicator {
     void spoilHeaders() {
         BitSet all = new BitSet();
         all.set(0, size());
-        headers.stamp(all, 0, transfers.handle());
+        headers.check(all, new BitSet(), 0);
     }
 
     void forget(NcclGraph graph) {
@@ -484,6 +524,7 @@ public final class NcclCommunicator implements Communicator {
         } finally {
             abortDevice();
             watch.close();
+            announcer.close();
             control.close();
             if (isDrained()) {
                 headers.close();

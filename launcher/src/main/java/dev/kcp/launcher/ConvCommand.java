@@ -1,20 +1,14 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
-import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.comm.RankInfo;
-import dev.kcp.comm.TcpCommunicator;
-import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.cpu.CpuConvEngine;
-import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
-import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.tensor.DType;
 import java.nio.file.Files;
@@ -22,12 +16,15 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /** {@code kcp conv}: one convolution on a file, sharded over ranks. */
@@ -47,9 +44,10 @@ import picocli.CommandLine.Spec;
         footer = {
             "  kcp conv --in case.safetensors --out result.safetensors --backward",
             "  kcp conv --in case.safetensors --out result.safetensors --backward --world 4 --layout zigzag --handle",
+            "  kcp conv --compare result.safetensors other.safetensors",
             "",
-            "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed, 6 deadline,",
-            "7 ranks disagree, 8 missing device or library."
+            "Exit codes: 0 done, 1 the files compared differ, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
+            "6 deadline, 7 ranks disagree, 8 missing device or library."
         })
 final class ConvCommand implements Callable<Integer> {
     /** How ranks talk. */
@@ -74,11 +72,19 @@ final class ConvCommand implements Callable<Integer> {
     /** Up to here a run is over before vector code would have been compiled. */
     private static final long SCALAR_ELEMENTS = 1 << 20;
 
-    @Option(names = "--in", required = true, paramLabel = "FILE", description = "Safetensors file to read.")
+    @Option(names = "--in", paramLabel = "FILE", description = "Safetensors file to read.")
     private Path in;
 
-    @Option(names = "--out", required = true, paramLabel = "FILE", description = "Safetensors file to write.")
+    @Option(names = "--out", paramLabel = "FILE", description = "Safetensors file to write.")
     private Path out;
+
+    @Option(
+            names = "--compare",
+            arity = "2",
+            paramLabel = "FILE",
+            description = "Compute nothing: compare two safetensors files bit by bit, tell the first difference and "
+                    + "statistics; exit code 1 if they differ.")
+    private List<Path> compare;
 
     @Option(names = "--backward", description = "Compute gradients too, from dy.")
     private boolean backward;
@@ -160,6 +166,10 @@ final class ConvCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
+        if (compare != null) {
+            return compare();
+        }
+        requireFiles();
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = ranks(me);
         if (align < 1) {
@@ -206,6 +216,25 @@ final class ConvCommand implements Callable<Integer> {
         }
     }
 
+    private int compare() {
+        if (compare.size() != 2 || in != null || out != null) {
+            throw new IllegalArgumentException("--compare takes two files and neither --in nor --out: files=" + compare
+                    + " in=" + in + " out=" + out);
+        }
+        FileComparison comparison = FileComparison.of(compare.getFirst(), compare.getLast());
+        System.out.print(comparison.text());
+        return comparison.isEqual() ? ExitCode.DONE : ExitCode.FAILED;
+    }
+
+    private void requireFiles() {
+        if (in == null || out == null) {
+            List<String> missing = Stream.of(in == null ? "'--in=FILE'" : null, out == null ? "'--out=FILE'" : null)
+                    .filter(Objects::nonNull)
+                    .toList();
+            throw new ParameterException(spec.commandLine(), "Missing required options: " + String.join(", ", missing));
+        }
+    }
+
     private int ranks(Optional<RankInfo> me) {
         int ranks = rankOptions.ranks(
                 me,
@@ -233,27 +262,10 @@ final class ConvCommand implements Callable<Integer> {
 
     private String ofRank(ConvJob job, RankInfo me, Duration deadline) {
         Announcement.print(me, environment);
-        if (transport == Transport.NCCL) {
-            try (CudaConvEngine engine = CudaConvEngine.open(CudaDevice.ordinalFor(me.localRank()));
-                    Communicator communicator =
-                            NcclCommunicator.join(me, engine.stream(), NcclLibrary.require(environment), deadline)) {
-                return ofRank(job, communicator, engine);
-            }
-        }
-        try (Communicator communicator = TcpCommunicator.join(me, deadline);
-                CpuConvEngine engine = engine(job, me.localWorldSize())) {
-            return ofRank(job, communicator, engine);
-        }
-    }
-
-    private String ofRank(ConvJob job, Communicator communicator, ConvEngine engine) {
-        CallLog.watch(environment, communicator);
-        try {
-            return job.run(communicator, engine);
-        } catch (RuntimeException failure) {
-            communicator.abort(failure.toString());
-            throw failure;
-        }
+        RankRun run = new RankRun(environment, deadline);
+        return transport == Transport.NCCL
+                ? run.onGpu(me, job::run)
+                : run.onCpu(me, engine(job, me.localWorldSize()), job::run);
     }
 
     private String ofThreads(ConvJob job, int ranks, Duration deadline) {

@@ -60,6 +60,7 @@ public final class CudaStream implements AutoCloseable {
         return new CudaStream(device, Handles.jcudaStream(handle), false);
     }
 
+    /** The device that the stream belongs to. */
     public CudaDevice device() {
         return device;
     }
@@ -110,6 +111,11 @@ public final class CudaStream implements AutoCloseable {
     /** While a graph is captured, what is allocated here belongs to it; null ends that. */
     void recordInto(GraphMemory memory) {
         graphMemory = memory;
+    }
+
+    /** Whether what is allocated here now belongs to a graph. */
+    boolean isRecording() {
+        return graphMemory != null;
     }
 
     private void free(CUdeviceptr pointer) {

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngine.Operands;
-import dev.kcp.conv.ConvEngine.Part;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Shard;
@@ -15,6 +14,7 @@ import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.Tolerance;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -51,7 +51,7 @@ class CudaShardTest {
     }
 
     /** One rank's fragments of a random batch, some in another order than their tokens'. */
-    private static ShardTables tables(Random random) {
+    static ShardTables tables(Random random) {
         List<Span> spans = new ArrayList<>();
         int packed = 0;
         int alignment = random.nextBoolean() ? 64 : 1;
@@ -112,7 +112,7 @@ class CudaShardTest {
         }
     }
 
-    private record Case(Tensor x, Tensor dy, Tensor weight, Tensor bias, Tensor history, Tensor received)
+    record Case(Tensor x, Tensor dy, Tensor weight, Tensor bias, Tensor history, Tensor received)
             implements AutoCloseable {
         Case(Random random, int rows, int channels, boolean withBias) {
             this(
@@ -135,7 +135,7 @@ class CudaShardTest {
     }
 
     /** y, head, dx, tail and sums of the shard, on the engine's device. */
-    private static List<Tensor> run(
+    static List<Tensor> run(
             ConvEngine engine, ShardTables tables, Case in, ConvOptions options, Function<Tensor, Tensor> place) {
         Tensor x = place.apply(in.x());
         Tensor dy = place.apply(in.dy());
@@ -151,14 +151,14 @@ class CudaShardTest {
         Tensor tail = engine.allocate(DType.F32, tables.tailRows(), channels);
         Tensor sums = engine.allocate(options.policy().sumType(), tables.nodeCount(), operands.sumPlanes(), channels);
         try (Shard shard = engine.shard(tables)) {
-            engine.forward(shard, operands, options, Part.MAIN, y);
-            engine.forward(shard, operands, options, Part.SEAM, y);
-            engine.head(shard, operands, options, dy, head, 0);
+            engine.forward(shard, operands, options, y);
+            engine.seam(shard, operands, options, y, 0);
+            engine.head(shard, operands, options, dy, head);
             engine.main(shard, operands, options, dy, dx, tail, sums);
             engine.owed(shard, operands, tail, received, dx);
         }
         for (Tensor tensor : Arrays.asList(x, dy, weight, bias, history, received)) {
-            if (tensor != null && tensor.device().equals(cuda.device())) {
+            if (tensor != null && tensor.device().kind() == Device.Kind.CUDA) {
                 tensor.close();
             }
         }
