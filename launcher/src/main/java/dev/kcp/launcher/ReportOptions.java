@@ -2,6 +2,8 @@ package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
 import dev.kcp.core.Partition;
+import dev.kcp.plan.PlanReport;
+import dev.kcp.plan.PlanSvg;
 import dev.kcp.train.Packer;
 import dev.kcp.train.TextCorpus;
 import dev.kcp.train.TrainConfig;
@@ -15,7 +17,6 @@ import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
-import java.util.function.Function;
 import picocli.CommandLine.Option;
 
 /** The options of {@code kcp train} that show a run in pictures. */
@@ -60,17 +61,8 @@ final class ReportOptions {
         return plot != null || report != null;
     }
 
-    /**
-     * Writes what was asked for; on rank 0.
-     *
-     * @param picture draws a partition as an SVG document
-     */
-    void write(
-            TrainConfig config,
-            TextCorpus corpus,
-            Curves curves,
-            TrainSummary summary,
-            Optional<Function<Partition, String>> picture) {
+    /** Writes what was asked for; on rank 0. */
+    void write(TrainConfig config, TextCorpus corpus, Curves curves, TrainSummary summary) {
         if (plot != null && curves.points().isEmpty()) {
             System.err.println("kcp: no step was left to make, so nothing is drawn: plot=" + plot);
         } else if (plot != null) {
@@ -87,7 +79,11 @@ final class ReportOptions {
                             results(summary),
                             settings(config, corpus, summary),
                             curves.points(),
-                            picture.map(draw -> draw.apply(first)))
+                            Optional.of(PlanSvg.write(PlanReport.of(
+                                    first,
+                                    config.layout().label(),
+                                    config.align(),
+                                    config.shape().channels()))))
                     .write(report);
         }
     }

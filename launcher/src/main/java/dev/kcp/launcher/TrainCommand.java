@@ -252,7 +252,7 @@ final class TrainCommand implements Callable<Integer> {
             throw failure;
         }
         if (curves != null) {
-            reportOptions.write(config, corpus, curves, summary, Optional.empty());
+            reportOptions.write(config, corpus, curves, summary);
         }
         if (communicator.rank() == 0) {
             System.out.println(summary.toJson());
