@@ -151,11 +151,28 @@ public final class CurveCharts {
     }
 
     private static void paint(Graphics2D graphics, List<Kind> kinds, List<Curves.Point> points, Size size) {
-        List<Curves.Point> shown = Curves.thinned(points, MOST_POINTS);
+        List<Curves.Point> shown = drawable(Curves.thinned(points, MOST_POINTS));
         for (Kind kind : kinds) {
             chart(kind, shown, size).paint(graphics, size.width(), size.height());
             graphics.translate(0, size.height());
         }
+    }
+
+    /** A lone point has no line; it is drawn from the step before. */
+    private static List<Curves.Point> drawable(List<Curves.Point> points) {
+        if (points.size() > 1) {
+            return points;
+        }
+        Curves.Point one = points.getFirst();
+        return List.of(
+                new Curves.Point(
+                        one.step() - 1,
+                        one.loss(),
+                        one.tokensPerSecond(),
+                        one.computeMillis(),
+                        one.exchangeMillis(),
+                        one.optimizerMillis()),
+                one);
     }
 
     private static XYChart chart(Kind kind, List<Curves.Point> points, Size size) {
@@ -166,7 +183,7 @@ public final class CurveCharts {
                         switch (kind) {
                             case LOSS -> "Loss, nats per byte";
                             case SPEED -> "Tokens per second, thousands";
-                            case TIME -> "Time of a step, ms (exchange: what is waited for)";
+                            case TIME -> "Time of a step, ms";
                         })
                 .xAxisTitle("step")
                 .build();
@@ -187,7 +204,23 @@ public final class CurveCharts {
                 chart.getStyler().setLegendVisible(true);
             }
         }
+        chooseTicks(chart, points);
         return chart;
+    }
+
+    /** At even distances the library takes steps themselves for ticks, 0, 153, 306; so one unseen point stands off. */
+    private static void chooseTicks(XYChart chart, List<Curves.Point> points) {
+        double last = points.getLast().step();
+        double begin =
+                points.getFirst().step() < last / 10 ? 0 : points.getFirst().step();
+        double[] values = chart.getSeriesMap().values().iterator().next().getYData();
+        XYSeries unseen =
+                chart.addSeries("unseen", new double[] {begin, last + 0.003 * (last - begin + 1)}, new double[] {
+                    values[0], values[values.length - 1]
+                });
+        unseen.setXYSeriesRenderStyle(XYSeries.XYSeriesRenderStyle.Scatter);
+        unseen.setMarker(SeriesMarkers.NONE);
+        unseen.setShowInLegend(false);
     }
 
     /** A time that all steps but a few stay below, so that the first steps, which compile, do not flatten the rest. */
@@ -218,8 +251,7 @@ public final class CurveCharts {
         styler.setLegendBorderColor(Color.WHITE);
         styler.setLegendPosition(Styler.LegendPosition.OutsideS);
         styler.setLegendLayout(Styler.LegendLayout.Horizontal);
-        styler.setXAxisMin(0.0);
-        styler.setXAxisMaxLabelCount(size.width() / 70);
+        styler.setXAxisTickMarkSpacingHint(size.width() / 6);
         styler.setLegendSeriesLineLength(16);
         styler.setYAxisTickMarkSpacingHint(40);
         styler.setMarkerSize(0);
