@@ -18,7 +18,7 @@ import java.util.Random;
 import java.util.stream.Stream;
 
 /**
- * A training run that is killed again and again, beside the same run that is not: SIGKILL to one rank or to the launcher
+ * A training run that is killed again and again, beside the same run that is not: SIGKILL to one rank or to all processes
  * right after a random step was logged, then the same command once more. Started by hand it makes
  * {@code benchmarks/kills.json}:
  *
@@ -28,7 +28,7 @@ import java.util.stream.Stream;
  */
 final class KillRuns {
     private static final Duration DEADLINE = Duration.ofSeconds(120);
-    private static final int EVERY = 4;
+    static final int EVERY = 4;
 
     private final Path folder;
     private final int steps;
@@ -40,7 +40,7 @@ final class KillRuns {
      *
      * @param step the last step in the loss log when it struck
      * @param world ranks of the run that it struck
-     * @param victim {@code rank 1} or {@code launcher}
+     * @param victim {@code rank 1} or {@code all processes}
      * @param resumedFrom step of the state that the next run went on from
      */
     record Kill(int step, int world, String victim, int resumedFrom) {}
@@ -98,19 +98,16 @@ final class KillRuns {
             int victim = random.nextInt(world + 1);
             // A rank's guard has the same variables; it is a shell.
             String java = ProcessHandle.current().info().command().orElseThrow();
+            List<LiveProcesses.Found> processes = kcp.processes();
+            List<LiveProcesses.Found> killed = processes.stream()
+                    .filter(found -> victim == world
+                            || found.command().startsWith(java) && (world == 1 || found.isRank(victim)))
+                    .toList();
+            killed.forEach(found -> ProcessHandle.of(found.pid()).ifPresent(ProcessHandle::destroyForcibly));
             if (before >= 0) {
                 note(resumedFrom(kcp.err()));
             }
-            long pid = victim == world
-                    ? kcp.pid()
-                    : kcp.processes().stream()
-                            .filter(found ->
-                                    found.isRank(victim) && found.command().startsWith(java))
-                            .mapToLong(LiveProcesses.Found::pid)
-                            .findFirst()
-                            .orElse(kcp.pid());
-            ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
-            kills.add(new Kill(step, world, pid == kcp.pid() ? "launcher" : "rank " + victim, -1));
+            kills.add(new Kill(step, world, victim == world ? "all processes" : "rank " + victim, -1));
             if (!LiveProcesses.eventually(DEADLINE, () -> kcp.processes().isEmpty())) {
                 throw new AssertionError("processes are left: " + kcp.processes());
             }
