@@ -165,9 +165,10 @@ final class TrainCommand implements Callable<Integer> {
         TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
-            try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
+            try (StopRequest stop = stopRequest(checked);
+                    Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
                 CallLog.watch(environment, communicator);
-                return train(config, corpus, communicator, faults);
+                return train(config, corpus, communicator, faults, saving(stop));
             }
         }
         checked.ifPresent(saving -> saving.check(config, corpus));
@@ -176,9 +177,19 @@ final class TrainCommand implements Callable<Integer> {
             return LocalAgent.run(checked.isPresent() ? workers.withGrace(SAVE_PATIENCE.plusSeconds(5)) : workers)
                     .exitCode();
         }
-        try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
-            return train(config, corpus, communicator, faults);
+        try (StopRequest stop = stopRequest(checked);
+                Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
+            return train(config, corpus, communicator, faults, saving(stop));
         }
+    }
+
+    /** Null where nothing is saved, so that a signal ends the process at once. */
+    private static StopRequest stopRequest(Optional<Saving> saving) {
+        return saving.isPresent() ? new StopRequest(SAVE_PATIENCE) : null;
+    }
+
+    private Saving saving(StopRequest stop) {
+        return stop == null ? null : saveOptions.saving(stop::isAsked).orElseThrow();
     }
 
     /** Whether another rank than this process writes what the job leaves. */
@@ -221,16 +232,6 @@ final class TrainCommand implements Callable<Integer> {
                 injected.isEmpty() && !variable.isEmpty() ? List.of(variable.split("\\s+")) : injected,
                 ranks,
                 config.steps());
-    }
-
-    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, List<Injection> faults) {
-        if (saveOptions.saving(() -> false).isEmpty()) {
-            return train(config, corpus, communicator, faults, null);
-        }
-        try (StopRequest stop = new StopRequest(SAVE_PATIENCE)) {
-            Saving saving = saveOptions.saving(stop::isAsked).orElseThrow();
-            return train(config, corpus, communicator, faults, saving);
-        }
     }
 
     private int train(

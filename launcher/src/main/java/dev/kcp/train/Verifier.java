@@ -75,12 +75,12 @@ final class Verifier implements AutoCloseable {
         KcpContext context = contexts.push(new KcpContext(whole, alone, engine.conv()));
         model.accumulate(context, weights, gradients, loss, micro, (layer, name, rows) -> expected.add(shorts(rows)));
         int[] tokens = tokens(partition);
-        int batch_ = batches;
+        int number = batches;
         int[] calls = {0};
         return (layer, name, rows) -> {
             int call = calls[0]++;
             if (first == null) {
-                compareRows(batch_, call, layer, name, tokens, shorts(rows), expected.get(call));
+                compareRows(number, call, layer, name, tokens, shorts(rows), expected.get(call));
             }
         };
     }

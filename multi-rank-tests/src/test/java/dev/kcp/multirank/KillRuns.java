@@ -100,8 +100,8 @@ final class KillRuns {
             String java = ProcessHandle.current().info().command().orElseThrow();
             List<LiveProcesses.Found> processes = kcp.processes();
             List<LiveProcesses.Found> killed = processes.stream()
-                    .filter(found -> victim == world
-                            || found.command().startsWith(java) && (world == 1 || found.isRank(victim)))
+                    .filter(found ->
+                            victim == world || found.command().startsWith(java) && (world == 1 || found.isRank(victim)))
                     .toList();
             killed.forEach(found -> ProcessHandle.of(found.pid()).ifPresent(ProcessHandle::destroyForcibly));
             if (before >= 0) {
