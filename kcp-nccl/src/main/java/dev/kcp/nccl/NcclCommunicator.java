@@ -51,7 +51,10 @@ public final class NcclCommunicator implements Communicator {
     private final ExchangeWatch watch;
     private final CudaEvent ready;
     private final CudaEvent captured;
-    private final CommunicatorStats.Counter counter = new CommunicatorStats.Counter();
+    private final CommunicatorStats.Counter made = new CommunicatorStats.Counter();
+    /** Counts what is queued: calls made, or while a graph is captured the calls of its every replay. */
+    private CommunicatorStats.Counter counter = made;
+
     private final Set<Call> agreedCalls = new HashSet<>();
     private final List<PendingAgreement> pendingAgreements = new ArrayList<>();
     private final List<NcclGraph> graphs = new ArrayList<>();
@@ -357,6 +360,7 @@ public final class NcclCommunicator implements Communicator {
         checkUsable(label);
         awaitAgreements();
         recording = new ArrayList<>();
+        counter = new CommunicatorStats.Counter();
         try {
             CudaGraph graph = CudaGraph.capture(compute, () -> {
                 work.run();
@@ -367,7 +371,7 @@ public final class NcclCommunicator implements Communicator {
                 }
             });
             List<Call> calls = recording;
-            NcclGraph made = new NcclGraph(this, label, calls, graph);
+            NcclGraph made = new NcclGraph(this, label, calls, counter.read(), graph);
             graphs.add(made);
             control.agree("graph", label + " calls=" + calls.size() + " digest=" + Long.toHexString(digest(calls)))
                     .await();
@@ -377,6 +381,7 @@ public final class NcclCommunicator implements Communicator {
             throw e;
         } finally {
             recording = null;
+            counter = made;
             underWay = false;
         }
     }
@@ -390,10 +395,11 @@ public final class NcclCommunicator implements Communicator {
     }
 
     /** Queues a replay; called by the graph. */
-    void replay(Call call, CudaGraph graph) {
+    void replay(Call call, CommunicatorStats perReplay, CudaGraph graph) {
         checkUsable(call);
         awaitAgreements();
         announce(call);
+        made.add(perReplay);
         graph.launch();
         watch.mark(compute, call);
     }
@@ -444,7 +450,7 @@ public final class NcclCommunicator implements Communicator {
 
     @Override
     public CommunicatorStats stats() {
-        return counter.read();
+        return made.read();
     }
 
     @Override

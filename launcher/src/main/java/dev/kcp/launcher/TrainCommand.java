@@ -1,19 +1,14 @@
 package dev.kcp.launcher;
 
-import dev.kcp.KcpException;
 import dev.kcp.comm.Communicator;
-import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.comm.RankInfo;
-import dev.kcp.comm.TcpCommunicator;
 import dev.kcp.train.LossLog;
 import dev.kcp.train.Progress;
 import dev.kcp.train.TextCorpus;
 import dev.kcp.train.TrainConfig;
-import dev.kcp.train.TrainEngine;
 import dev.kcp.train.TrainListener;
 import dev.kcp.train.TrainLoop;
 import dev.kcp.train.TrainSummary;
-import dev.kcp.train.cpu.CpuTrainEngine;
 import java.io.Console;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -79,7 +74,9 @@ final class TrainCommand implements Callable<Integer> {
             names = "--device",
             paramLabel = "DEVICE",
             defaultValue = "auto",
-            description = "${COMPLETION-CANDIDATES}: where to compute (${DEFAULT-VALUE}).")
+            description =
+                    "${COMPLETION-CANDIDATES}: where to compute; auto is cuda where there is a GPU for every rank "
+                            + "(${DEFAULT-VALUE}).")
     private DeviceChoice device;
 
     @Mixin
@@ -109,6 +106,10 @@ final class TrainCommand implements Callable<Integer> {
     @Option(names = "--terminal", hidden = true)
     private boolean terminal;
 
+    // Set by the launching process, which saw whether there is a GPU for each rank.
+    @Option(names = "--chosen-device", hidden = true)
+    private DeviceChoice chosenDevice;
+
     @Spec
     private CommandSpec spec;
 
@@ -127,23 +128,33 @@ final class TrainCommand implements Callable<Integer> {
         Duration deadline = rankOptions.deadline();
         List<Injection> faults = faults(config, ranks);
         checkThreads();
-        if (device == DeviceChoice.cuda) {
-            throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
-        }
+        boolean cuda = usesCuda(me, ranks);
         TextCorpus corpus = TextCorpus.read(data, allowBinary);
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
-            try (Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
-                CallLog.watch(environment, communicator);
-                return train(config, corpus, communicator, faults);
+        } else if (ranks > 1) {
+            return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments(cuda)))
+                    .exitCode();
+        }
+        try (TrainRank rank =
+                cuda ? TrainRank.onCuda(me, environment, deadline) : TrainRank.onCpu(me, threads, deadline)) {
+            if (me.isPresent()) {
+                CallLog.watch(environment, rank.communicator());
             }
+            return train(config, corpus, rank, faults);
         }
-        if (ranks > 1) {
-            return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments())).exitCode();
+    }
+
+    /** Whether this job's ranks compute on GPUs; the process that starts them decides for all. */
+    private boolean usesCuda(Optional<RankInfo> me, int ranks) {
+        int local = me.map(RankInfo::localWorldSize).orElse(ranks);
+        DeviceChoice choice = chosenDevice == null ? device : chosenDevice;
+        boolean cuda = choice == DeviceChoice.cuda
+                || choice == DeviceChoice.auto && TrainRank.hasGpus(me.isPresent() ? 1 : local, environment);
+        if (cuda && me.isEmpty()) {
+            TrainRank.requireCuda(local, environment);
         }
-        try (Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
-            return train(config, corpus, communicator, faults);
-        }
+        return cuda;
     }
 
     private void checkThreads() {
@@ -153,9 +164,10 @@ final class TrainCommand implements Callable<Integer> {
     }
 
     /** The command line as it was typed: every rank reads the same options as this process did. */
-    private List<String> workerArguments() {
+    private List<String> workerArguments(boolean cuda) {
         List<String> arguments =
                 new ArrayList<>(spec.root().commandLine().getParseResult().originalArgs());
+        arguments.add("--chosen-device=" + (cuda ? DeviceChoice.cuda : DeviceChoice.cpu));
         if (isTerminal()) {
             arguments.add("--terminal");
         }
@@ -175,10 +187,10 @@ final class TrainCommand implements Callable<Integer> {
                 config.steps());
     }
 
-    private int train(TrainConfig config, TextCorpus corpus, Communicator communicator, List<Injection> faults) {
+    private int train(TrainConfig config, TextCorpus corpus, TrainRank rank, List<Injection> faults) {
+        Communicator communicator = rank.communicator();
         TrainSummary summary;
-        try (TrainEngine engine = new CpuTrainEngine(threads);
-                Progress progress = progress(communicator.rank(), config.steps());
+        try (Progress progress = progress(communicator.rank(), config.steps());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
             TrainListener shown = log == null ? progress : both(progress, log);
             // Every rank is told of every step, so what comes after one comes before the next.
@@ -186,7 +198,7 @@ final class TrainCommand implements Callable<Integer> {
                     ? shown
                     : both(shown, (step, loss, speed) -> Injection.before(step + 1, faults, communicator));
             Injection.before(1, faults, communicator);
-            summary = new TrainLoop(config, corpus, communicator, engine).run(listener);
+            summary = new TrainLoop(config, corpus, communicator, rank.engine()).run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());
             throw failure;

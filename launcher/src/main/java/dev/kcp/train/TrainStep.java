@@ -2,7 +2,6 @@ package dev.kcp.train;
 
 import dev.kcp.comm.Communicator;
 import dev.kcp.core.ExchangeCounts;
-import dev.kcp.core.KcpContext;
 import dev.kcp.core.Partition;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
@@ -35,6 +34,8 @@ final class TrainStep implements AutoCloseable {
     private final AdamW optimizer;
     private final Model model;
     private final Tensor results;
+    private final BatchContext batches;
+    private final StepExchanges exchanges = new StepExchanges();
 
     /** First values from the configuration's seed. The communicator and the engine are borrowed. */
     TrainStep(TrainConfig config, Communicator communicator, TrainEngine engine) {
@@ -47,6 +48,7 @@ final class TrainStep implements AutoCloseable {
         optimizer = owners.push(new AdamW(engine, table, config.weightDecay(), config.clipNorm()));
         model = owners.push(new Model(engine, table, communicator, config.checkpoint()));
         results = owners.push(engine.allocate(DType.F64, 2, 1));
+        batches = owners.push(new BatchContext(config, communicator, engine.conv()));
         try (ParameterBuffer host = new ParameterBuffer(table)) {
             Initializer.fill(host, config.seed());
             weights.load(host);
@@ -60,19 +62,17 @@ final class TrainStep implements AutoCloseable {
      */
     Result run(int step, PackedBatch batch, double learningRate) {
         Partition partition = Partition.of(config.layout(), batch.cuSeqlens(), communicator.size(), config.align());
-        model.prepare(
-                batch,
-                partition,
-                config.sameBits() ? TilePlan.exact(partition, config.align()) : TilePlan.whole(partition));
+        TilePlan tiles = config.sameBits() ? TilePlan.exact(partition, config.align()) : TilePlan.whole(partition);
+        model.prepare(batch, partition, tiles);
         optimizer.prepare(step, learningRate);
+        batches.take(partition);
+        engine.step(batches.isKept() ? List.of(this, tiles) : null, () -> {
+            model.lossAndGradients(batches.context(), weights, gradients, results.rows(0, 1));
+            optimizer.step(weights, gradients, results.rows(1, 2));
+        });
+        exchanges.stepDone(model.exchanges());
         double[] host = new double[2];
-        try (KcpContext context = new KcpContext(partition, communicator, engine.conv())) {
-            engine.step(() -> {
-                model.lossAndGradients(context, weights, gradients, results.rows(0, 1));
-                optimizer.step(weights, gradients, results.rows(1, 2));
-            });
-            engine.read(results, MemorySegment.ofArray(host));
-        }
+        engine.read(results, MemorySegment.ofArray(host));
         return new Result(host[0] / batch.tokens(), host[1]);
     }
 
@@ -86,7 +86,7 @@ final class TrainStep implements AutoCloseable {
 
     /** Exchanges of each layer so far. */
     List<ExchangeCounts> exchanges() {
-        return model.exchanges();
+        return exchanges.total();
     }
 
     @Override

@@ -66,8 +66,8 @@ class TrainCommandTest {
                 "2 | --threads 0 | threads=0",
                 "2 | --device tpu | tpu",
                 "2 | --frobnicate | frobnicate",
-                "8 | --device cuda | device=cuda",
-                "8 | --device cuda --world 2 | device=cuda"
+                "8 | --device cuda | libcuda.so.1",
+                "8 | --device cuda --world 2 | libcuda.so.1"
             })
     void optionsThatCannotBeAreRefused(int code, String options, String named) {
         assertRefused(code, named, Map.of(), ("--data " + text + " " + options).split(" "));
