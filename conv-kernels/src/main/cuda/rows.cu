@@ -19,21 +19,31 @@ struct AddArgs {
     int64_t elements;           // of one row
 };
 
-constexpr int kHeaderWords = 4;
-
 constexpr int kMaskWords = 16;
 
-// Written by dev.kcp.conv.cuda.MessageHeaders: each field 8 bytes. One header per edge: the call's digest, then how many
-// messages were sent on the edge.
+// A header: message number on the edge, and a digest of all calls whose messages went over the edge before it.
+struct Header {
+    int64_t number;
+    uint64_t past;
+};
+
+// Written by dev.kcp.conv.cuda.MessageHeaders: each field 8 bytes.
 struct HeaderArgs {
-    uint64_t mask[kMaskWords];  // a bit per peer
-    int64_t* counters;          // messages so far, by peer
-    int64_t* headers;           // [peers, 4]
-    int64_t digest;
+    uint64_t to[kMaskWords];    // a bit per peer
+    uint64_t from[kMaskWords];
+    Header* outgoing;           // [peers]: what the next message to each peer travels with
+    const Header* incoming;     // [peers]: what the last message from each peer came with
+    Header* expected;           // [peers]: what the next message from each peer must come with
+    uint64_t digest;            // of the call that was just made
     int64_t* verdict;           // pinned host memory, 6 words: peer + 1 once one was wrong, what was expected, what came, a lock
 };
 
-__device__ __forceinline__ bool concerns(const HeaderArgs& a, int peer) { return a.mask[peer / 64] >> (peer % 64) & 1; }
+__device__ __forceinline__ bool has(const uint64_t* mask, int peer) { return mask[peer / 64] >> (peer % 64) & 1; }
+
+__device__ __forceinline__ void advance(Header& header, uint64_t digest) {
+    header.number++;
+    header.past = header.past * 0x9e3779b97f4a7c15ull + digest;
+}
 
 extern "C" __global__ void __launch_bounds__(256) rows_move(const __grid_constant__ MoveArgs a) {
     int4 move = __ldg(a.moves + blockIdx.x);
@@ -63,27 +73,21 @@ extern "C" __global__ void __launch_bounds__(256) rows_add_float(const __grid_co
 
 extern "C" __global__ void __launch_bounds__(256) rows_add_double(const __grid_constant__ AddArgs a) { addRows<double>(a); }
 
-// Before the sends: what each message to a peer is.
-extern "C" __global__ void headers_stamp(const __grid_constant__ HeaderArgs a) {
+// After a call's messages: compares what came with them, and makes what the next ones will travel with, so that nothing
+// runs before a send. The first header that is wrong stays in the verdict.
+extern "C" __global__ void headers_check(const __grid_constant__ HeaderArgs a) {
     int peer = threadIdx.x;
-    if (!concerns(a, peer)) return;
-    int64_t* header = a.headers + peer * kHeaderWords;
-    header[0] = a.digest;
-    header[1] = ++a.counters[peer];
-}
-
-// After the receives: the first header that is not what this rank expected stays in the verdict.
-extern "C" __global__ void headers_verify(const __grid_constant__ HeaderArgs a) {
-    int peer = threadIdx.x;
-    if (!concerns(a, peer)) return;
-    const int64_t* header = a.headers + peer * kHeaderWords;
-    int64_t expected = ++a.counters[peer];
-    if (header[0] == a.digest && header[1] == expected) return;
+    if (has(a.to, peer)) advance(a.outgoing[peer], a.digest);
+    if (!has(a.from, peer)) return;
+    Header expected = a.expected[peer];
+    Header came = a.incoming[peer];
+    advance(a.expected[peer], a.digest);
+    if (came.number == expected.number && came.past == expected.past) return;
     if (atomicExch_system(reinterpret_cast<unsigned long long*>(a.verdict + 5), 1ull) == 0ull) {
-        a.verdict[1] = a.digest;
-        a.verdict[2] = expected;
-        a.verdict[3] = header[0];
-        a.verdict[4] = header[1];
+        a.verdict[1] = expected.number;
+        a.verdict[2] = int64_t(expected.past);
+        a.verdict[3] = came.number;
+        a.verdict[4] = int64_t(came.past);
         __threadfence_system();
         *reinterpret_cast<volatile int64_t*>(a.verdict) = peer + 1;
     }

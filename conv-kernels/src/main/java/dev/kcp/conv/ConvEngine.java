@@ -110,9 +110,8 @@ public interface ConvEngine extends AutoCloseable {
      *
      * @param dy BF16 {@code [S, C]}
      * @param head FP32 {@code [headRows, C]}
-     * @param queue where the program is queued: a stream's handle, or 0 for the engine's own; the host runs it at once
      */
-    void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue);
+    void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head);
 
     /**
      * Writes dx of every row that is not owed, g of owed rows, and the shard's sums for dweight and dbias.

@@ -47,12 +47,11 @@ public interface Communicator extends AutoCloseable {
     }
 
     /**
-     * As the other form, for bytes that are made or packed first. On a GPU nothing waits for that but the transfers.
+     * As the other form, with work of this rank's own that goes beside the transfers and is done when they are.
      *
-     * @param staging puts the work that makes the bytes on a queue: a stream's handle, or 0 where it is done at once; null
-     *     for none
+     * @param beside puts the work on a queue: a stream's handle, or 0 where it is done at once; null for none
      */
-    PendingExchange exchange(Call call, LongConsumer staging, List<Segment> sends, List<Segment> receives);
+    PendingExchange exchange(Call call, LongConsumer beside, List<Segment> sends, List<Segment> receives);
 
     /**
      * Sums FP32 elements over all ranks, in place; every rank gets the same bits. Host memory is summed in rank order, so

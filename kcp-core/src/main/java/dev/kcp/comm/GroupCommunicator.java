@@ -65,10 +65,10 @@ final class GroupCommunicator implements Communicator {
     }
 
     @Override
-    public PendingExchange exchange(Call call, LongConsumer staging, List<Segment> sends, List<Segment> receives) {
+    public PendingExchange exchange(Call call, LongConsumer beside, List<Segment> sends, List<Segment> receives) {
         checkUsable(call);
-        if (staging != null) {
-            staging.accept(0);
+        if (beside != null) {
+            beside.accept(0);
         }
         List<List<MemorySegment>> outgoing = byPeer(sends);
         List<List<MemorySegment>> incoming = byPeer(receives);

@@ -58,10 +58,10 @@ final class BackwardPass implements AutoCloseable {
     }
 
     /** g of the rows that others wait for; zeros, made already, where nobody gives dy. */
-    void head(long queue) {
+    void head() {
         for (int i = 0; i < operands.size(); i++) {
             if (gradients.get(i).dy() != null) {
-                engine.head(shard, operands.get(i), options, gradients.get(i).dy(), head.get(i), queue);
+                engine.head(shard, operands.get(i), options, gradients.get(i).dy(), head.get(i));
             }
         }
     }

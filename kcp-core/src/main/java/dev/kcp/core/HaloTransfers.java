@@ -16,16 +16,14 @@ import java.util.function.LongConsumer;
 
 /**
  * One direction's rows on their way, on one device. Rows for one peer that follow one another in the source travel from
- * where they are; others are packed first, and what this rank needs of its own is copied to its pool, both by one table of
- * moves. What arrives goes straight into the pools.
+ * where they are; others are packed first. What arrives goes straight into the pools, and what this rank needs of its own is
+ * copied there beside the transfers.
  */
 final class HaloTransfers implements AutoCloseable {
-    /** Numbers of tensors in the table of moves. */
+    /** Numbers of sources in the tables of moves; each table has one target. */
     private static final int ROWS = 0;
 
     private static final int HISTORY = 1;
-    private static final int POOL = 0;
-    private static final int PACKED = 1;
 
     /**
      * What rows are read from.
@@ -36,32 +34,43 @@ final class HaloTransfers implements AutoCloseable {
         long rowBytes() {
             return rows.columns() * rows.dtype().bytes();
         }
+
+        List<Tensor> tensors() {
+            return Arrays.asList(rows, history);
+        }
     }
 
     /** Where one peer's rows are sent from: packed rows, or rows of the source. */
     private record Send(int peer, boolean packed, int begin, int rows) {}
 
     /** How sources of one kind, dense or pitched, are sent. */
-    private record Way(RowOps.Table moves, List<Send> sends, int packedRows) {}
+    private record Way(RowOps.Table packing, List<Send> sends, int packedRows) {}
 
     private final ConvEngine engine;
     private final HaloDirection direction;
-    private Way dense;
+    private final RowOps.Table ownRows;
+    private final Way dense;
     private Way pitched;
 
     HaloTransfers(ConvEngine engine, HaloDirection direction) {
         this.engine = engine;
         this.direction = direction;
+        List<int[]> moves = new ArrayList<>();
+        int[] own = direction.copySourceRows();
+        for (int i = 0; i < own.length; i++) {
+            moves.add(move(own[i], direction.copyPoolBegin() + i));
+        }
+        ownRows = table(moves);
         dense = way(true);
+    }
+
+    private RowOps.Table table(List<int[]> moves) {
+        return engine.rowOps().moves(moves.stream().flatMapToInt(Arrays::stream).toArray());
     }
 
     private Way way(boolean denseSource) {
         List<Send> sends = new ArrayList<>();
         List<int[]> moves = new ArrayList<>();
-        int[] own = direction.copySourceRows();
-        for (int i = 0; i < own.length; i++) {
-            moves.add(move(own[i], POOL, direction.copyPoolBegin() + i));
-        }
         int packed = 0;
         for (Outgoing edge : direction.outgoing()) {
             int[] rows = edge.sourceRows();
@@ -70,16 +79,15 @@ final class HaloTransfers implements AutoCloseable {
             } else {
                 sends.add(new Send(edge.peer(), true, packed, rows.length));
                 for (int row : rows) {
-                    moves.add(move(row, PACKED, packed++));
+                    moves.add(move(row, packed++));
                 }
             }
         }
-        int[] quads = moves.stream().flatMapToInt(Arrays::stream).toArray();
-        return new Way(engine.rowOps().moves(quads), sends, packed);
+        return new Way(table(moves), sends, packed);
     }
 
-    private static int[] move(int row, int target, int targetRow) {
-        return row >= 0 ? new int[] {ROWS, row, target, targetRow} : new int[] {HISTORY, ~row, target, targetRow};
+    private static int[] move(int row, int targetRow) {
+        return row >= 0 ? new int[] {ROWS, row, 0, targetRow} : new int[] {HISTORY, ~row, 0, targetRow};
     }
 
     private static boolean isOneRun(int[] rows) {
@@ -101,48 +109,37 @@ final class HaloTransfers implements AutoCloseable {
         return pitched;
     }
 
-    /**
-     * Starts the exchange of all sources' rows; pools are in the order of their sources.
-     *
-     * @param before work on the queue of the transfers that makes the rows, or null
-     */
-    PendingExchange start(
-            Communicator communicator, Call call, List<Source> sources, List<Tensor> pools, LongConsumer before) {
+    /** Starts the exchange of all sources' rows; pools are in the order of their sources. */
+    PendingExchange start(Communicator communicator, Call call, List<Source> sources, List<Tensor> pools) {
         List<Segment> sends = new ArrayList<>();
         List<Segment> receives = new ArrayList<>();
         List<Tensor> packs = new ArrayList<>();
-        boolean moves = false;
-        for (int n = 0; n < sources.size(); n++) {
-            Source source = sources.get(n);
-            Tensor pool = pools.get(n);
-            Way way = wayOf(source);
-            Tensor pack = engine.allocate(
-                    source.rows().dtype(), way.packedRows(), source.rows().columns());
-            packs.add(pack);
-            moves |= way.moves().length() > 0;
-            for (Send send : way.sends()) {
-                Tensor from = send.packed() ? pack : source.rows();
-                sends.add(new Segment(send.peer(), from.rowAddress(send.begin()), send.rows() * source.rowBytes()));
-            }
-            for (Incoming edge : direction.incoming()) {
-                receives.add(new Segment(edge.peer, pool.rowAddress(edge.poolBegin), edge.rows() * source.rowBytes()));
-            }
-        }
-        boolean staged = moves;
-        LongConsumer staging = before == null && !staged
-                ? null
-                : queue -> {
-                    if (before != null) {
-                        before.accept(queue);
-                    }
-                    for (int n = 0; n < sources.size() && staged; n++) {
-                        Source source = sources.get(n);
-                        List<Tensor> from = Arrays.asList(source.rows(), source.history());
-                        engine.rowOps().move(wayOf(source).moves(), from, List.of(pools.get(n), packs.get(n)), queue);
-                    }
-                };
         try {
-            PendingExchange exchange = communicator.exchange(call, staging, sends, receives);
+            for (int n = 0; n < sources.size(); n++) {
+                Source source = sources.get(n);
+                Tensor pool = pools.get(n);
+                Way way = wayOf(source);
+                Tensor pack = engine.allocate(
+                        source.rows().dtype(), way.packedRows(), source.rows().columns());
+                packs.add(pack);
+                engine.rowOps().move(way.packing(), source.tensors(), List.of(pack), 0);
+                for (Send send : way.sends()) {
+                    Tensor from = send.packed() ? pack : source.rows();
+                    sends.add(new Segment(send.peer(), from.rowAddress(send.begin()), send.rows() * source.rowBytes()));
+                }
+                for (Incoming edge : direction.incoming()) {
+                    receives.add(
+                            new Segment(edge.peer, pool.rowAddress(edge.poolBegin), edge.rows() * source.rowBytes()));
+                }
+            }
+            LongConsumer beside = ownRows.length() == 0
+                    ? null
+                    : queue -> {
+                        for (int n = 0; n < sources.size(); n++) {
+                            engine.rowOps().move(ownRows, sources.get(n).tensors(), List.of(pools.get(n)), queue);
+                        }
+                    };
+            PendingExchange exchange = communicator.exchange(call, beside, sends, receives);
             return () -> {
                 try {
                     exchange.await();
@@ -158,9 +155,10 @@ final class HaloTransfers implements AutoCloseable {
 
     @Override
     public void close() {
-        dense.moves().close();
+        ownRows.close();
+        dense.packing().close();
         if (pitched != null) {
-            pitched.moves().close();
+            pitched.packing().close();
         }
     }
 }

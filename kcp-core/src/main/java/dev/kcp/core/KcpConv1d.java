@@ -11,7 +11,6 @@ import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
 import java.util.Objects;
-import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 
 /**
@@ -113,7 +112,7 @@ public final class KcpConv1d {
                 .map(one -> new HaloTransfers.Source(one.x(), one.initialHistory()))
                 .toList();
         Call call = call(context, Call.Kind.HALO_FORWARD, operands, phase + (withHandle ? " with handle" : ""));
-        PendingExchange exchange = start(context, context.forwardTransfers(), call, sources, pool.rows(), null);
+        PendingExchange exchange = start(context, context.forwardTransfers(), call, sources, pool.rows());
         counts = counts.plusForward(phase);
         main(context, all, operands);
         exchange.await();
@@ -126,10 +125,9 @@ public final class KcpConv1d {
             HaloTransfers transfers,
             Call call,
             List<HaloTransfers.Source> sources,
-            List<Tensor> pools,
-            LongConsumer before) {
+            List<Tensor> pools) {
         context.awaitAgreement();
-        PendingExchange exchange = transfers.start(context.communicator(), call, sources, pools, before);
+        PendingExchange exchange = transfers.start(context.communicator(), call, sources, pools);
         if (!overlap) {
             exchange.await();
         }
@@ -224,9 +222,9 @@ public final class KcpConv1d {
     }
 
     private List<PartialGradients> exchangeBackward(KcpContext context, List<Operands> operands, BackwardPass pass) {
+        pass.head();
         Call call = call(context, Call.Kind.HALO_BACKWARD, operands, "BACKWARD");
-        PendingExchange exchange =
-                start(context, context.backwardTransfers(), call, pass.sources(), pass.received(), pass::head);
+        PendingExchange exchange = start(context, context.backwardTransfers(), call, pass.sources(), pass.received());
         counts = counts.plusBackward();
         pass.main();
         exchange.await();

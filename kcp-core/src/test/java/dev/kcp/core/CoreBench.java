@@ -225,12 +225,7 @@ final class CoreBench {
     private static void exchange(KcpContext context, HaloTransfers transfers, Tensor source, Tensor pool) {
         Call call = Call.of(Call.Kind.EXCHANGE, "bench");
         transfers
-                .start(
-                        context.communicator(),
-                        call,
-                        List.of(new HaloTransfers.Source(source, null)),
-                        List.of(pool),
-                        null)
+                .start(context.communicator(), call, List.of(new HaloTransfers.Source(source, null)), List.of(pool))
                 .await();
     }
 }

@@ -58,7 +58,7 @@ final class Nccl {
         }
     }
 
-    /** Starts to make a communicator that never blocks its caller; {@link #isReady} tells when it is there. */
+    /** Makes a communicator together with all ranks. Waits for them without a deadline. */
     static ncclComm init(int ranks, byte[] uniqueId, int rank) {
         ncclComm comm = new ncclComm();
         try (ncclUniqueId id = new ncclUniqueId();
@@ -80,20 +80,19 @@ final class Nccl {
         config.CTAPolicy(UNDEFINED).shrinkShare(UNDEFINED).nvlsCTAs(UNDEFINED);
         config.nChannelsPerNetPeer(UNDEFINED).nvlinkCentricSched(UNDEFINED);
         config.graphUsageMode(UNDEFINED).numRmaCtx(UNDEFINED);
-        config.blocking(0);
+        config.blocking(1);
         return config;
     }
 
     /**
-     * Whether nothing is in progress any more.
+     * An error that the library found by itself.
      *
-     * @throws KcpException if the communicator has failed
+     * @throws KcpException if there is one
      */
-    static boolean isReady(ncclComm comm) {
+    static void checkHealth(ncclComm comm) {
         int[] state = new int[1];
         check("ncclCommGetAsyncError", nccl.ncclCommGetAsyncError(comm, state), comm);
         check("an earlier call", state[0], comm);
-        return state[0] == nccl.ncclSuccess;
     }
 
     static void groupStart() {
@@ -117,12 +116,9 @@ final class Nccl {
         check("ncclAllReduce", nccl.ncclAllReduce(elements, elements, count, type, nccl.ncclSum, comm, stream), comm);
     }
 
-    /** Ends a communicator whose ranks all got here: what was queued is done first. */
-    static void startFinalize(ncclComm comm) {
+    /** Ends a communicator whose ranks all got here: what was queued is done first. Waits for them without a deadline. */
+    static void end(ncclComm comm) {
         check("ncclCommFinalize", nccl.ncclCommFinalize(comm), comm);
-    }
-
-    static void destroy(ncclComm comm) {
         check("ncclCommDestroy", nccl.ncclCommDestroy(comm), null);
     }
 

@@ -38,6 +38,9 @@ import java.util.function.LongConsumer;
  * deadline. A call's memory must stay until the compute stream is past the await.
  */
 public final class NcclCommunicator implements Communicator {
+    /** Rows travel without headers only where their cost is measured. */
+    private static final boolean HEADERS = Boolean.parseBoolean(System.getProperty("kcp.nccl.headers", "true"));
+
     private static final Duration DRAIN = Duration.ofSeconds(5);
     private static final System.Logger LOG = System.getLogger(NcclCommunicator.class.getName());
 
@@ -48,6 +51,7 @@ public final class NcclCommunicator implements Communicator {
     private final Duration deadline;
     private final NcclGroup group;
     private final MessageHeaders headers;
+    private final CallAnnouncer announcer;
     private final ExchangeWatch watch;
     private final CudaEvent ready;
     private final CudaEvent captured;
@@ -113,13 +117,15 @@ public final class NcclCommunicator implements Communicator {
         headers = new MessageHeaders(transfers, size());
         group = size() == 1
                 ? null
-                : new NcclGroup(size(), rank(), uniqueId, transfers.handle(), deadline, control::checkAlive);
+                : new NcclGroup(
+                        size(), rank(), uniqueId, compute.device(), transfers.handle(), deadline, control::checkAlive);
+        announcer = new CallAnnouncer(control.split(0, rank()));
         watch = new ExchangeWatch(compute.device(), deadline, this::look, this::overdue);
         // Elsewhere, since the thread that learns of a failure has more to do.
         control.onFailure(failure -> Thread.ofPlatform().daemon().start(this::abortDevice));
         if (group != null) {
-            group.awaitReady("joining the NCCL communicator");
             group.connect(headers.outgoing(0), headers.incoming(0), MessageHeaders.BYTES, rank());
+            headers.reset();
             synchronize(transfers);
             control.barrier("connected");
         }
@@ -186,29 +192,26 @@ public final class NcclCommunicator implements Communicator {
     }
 
     @Override
-    public PendingExchange exchange(Call call, LongConsumer staging, List<Segment> sends, List<Segment> receives) {
+    public PendingExchange exchange(Call call, LongConsumer beside, List<Segment> sends, List<Segment> receives) {
         checkUsable(call);
         announce(call);
         BitSet to = peers(sends);
         BitSet from = peers(receives);
-        if (staging == null && to.isEmpty() && from.isEmpty()) {
+        if (beside == null && to.isEmpty() && from.isEmpty()) {
             return control::checkAlive;
         }
         ready.record(compute);
         ready.holdBack(transfers);
-        if (staging != null) {
-            staging.accept(transfers.handle());
-        }
-        if (!to.isEmpty()) {
-            headers.stamp(to, digest(call), transfers.handle());
-        }
         if (!to.isEmpty() || !from.isEmpty()) {
             group.exchange(withHeaders(to, true, sends), withHeaders(from, false, receives));
         }
+        if (beside != null) {
+            beside.accept(transfers.handle());
+        }
         counter.sent(call.kind(), sends.stream().mapToLong(Segment::bytes).sum());
         CudaEvent done = markDone(call);
-        if (!from.isEmpty()) {
-            headers.verify(from, digest(call), transfers.handle());
+        if (HEADERS && (!to.isEmpty() || !from.isEmpty())) {
+            headers.check(to, from, digest(call));
         }
         underWay = true;
         return () -> {
@@ -234,7 +237,7 @@ public final class NcclCommunicator implements Communicator {
         if (recording != null) {
             recording.add(call);
         } else {
-            control.exchange(call, List.of(), List.of()).await();
+            announcer.announce(call);
         }
         counter.call(call.kind());
     }
@@ -254,6 +257,9 @@ public final class NcclCommunicator implements Communicator {
     }
 
     private List<Segment> withHeaders(BitSet peers, boolean outgoing, List<Segment> rows) {
+        if (!HEADERS) {
+            return rows;
+        }
         List<Segment> all = new ArrayList<>(rows.size() + peers.cardinality());
         peers.stream()
                 .forEach(peer -> all.add(new Segment(
@@ -408,7 +414,7 @@ public final class NcclCommunicator implements Communicator {
     void spoilHeaders() {
         BitSet all = new BitSet();
         all.set(0, size());
-        headers.stamp(all, 0, transfers.handle());
+        headers.check(all, new BitSet(), 0);
     }
 
     void forget(NcclGraph graph) {
@@ -490,6 +496,7 @@ public final class NcclCommunicator implements Communicator {
         } finally {
             abortDevice();
             watch.close();
+            announcer.close();
             control.close();
             if (isDrained()) {
                 headers.close();

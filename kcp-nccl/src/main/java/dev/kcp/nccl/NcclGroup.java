@@ -3,66 +3,103 @@ package dev.kcp.nccl;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.comm.Segment;
+import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.nccl.Nccl.Address;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 import org.bytedeco.cuda.nccl.ncclComm;
 
 /**
- * One NCCL communicator and the stream that all its work goes to. Calls of the library are made one at a time and none
- * blocks; what is "in progress" is polled under the deadline. Aborted by any thread, once.
+ * One NCCL communicator and the stream that all its work goes to. Calls of the library are made one at a time. Making and
+ * ending it wait for other ranks, so they run on a thread of their own and are left behind when the deadline passes; a
+ * communicator that NCCL itself calls non-blocking would start a thread for every exchange, ten times the exchange's time.
+ * Once all ranks are connected, queueing waits for nobody. Aborted by any thread, once.
  */
 final class NcclGroup {
     private static final long POLL_NANOS = 20_000;
-    private static final long SPINS = 200;
+    private static final int SPINS = 200;
+    private static final long TURN_MILLIS = 20;
+    private static final long ABORT_PATIENCE_MILLIS = 500;
 
+    private final CudaDevice device;
     private final Nccl.Stream stream;
     private final Duration deadline;
     private final Runnable checkAlive;
     private final Address address = new Address();
+    private final ReentrantLock lock = new ReentrantLock();
     private final ncclComm comm;
     private final int ranks;
     private boolean over;
 
     /**
-     * Starts to make it; {@link #awaitReady} waits for the others.
+     * Makes it, together with all ranks.
      *
      * @param checkAlive throws if the group of ranks has failed
      */
-    NcclGroup(int ranks, int rank, byte[] uniqueId, long stream, Duration deadline, Runnable checkAlive) {
+    NcclGroup(
+            int ranks,
+            int rank,
+            byte[] uniqueId,
+            CudaDevice device,
+            long stream,
+            Duration deadline,
+            Runnable checkAlive) {
         this.ranks = ranks;
+        this.device = device;
         this.stream = new Nccl.Stream(stream);
         this.deadline = deadline;
         this.checkAlive = checkAlive;
-        comm = Nccl.init(ranks, uniqueId, rank);
+        comm = aside("joining the NCCL communicator", () -> Nccl.init(ranks, uniqueId, rank));
     }
 
-    /** Waits until what was started is done. */
-    void awaitReady(String what) {
-        until(() -> isReady(), what);
-    }
-
-    private synchronized boolean isReady() {
-        if (over) {
-            checkAlive.run();
-            throw new KcpException(Code.RANK_FAILED, "the NCCL communicator was aborted");
+    /** Runs what waits for other ranks on a thread of its own, for no longer than the deadline. */
+    private <T> T aside(String what, Supplier<T> body) {
+        FutureTask<T> task = new FutureTask<>(() -> {
+            device.makeCurrent();
+            return body.get();
+        });
+        Thread.ofPlatform().daemon().name("kcp-nccl-" + what).start(task);
+        long end = System.nanoTime() + deadline.toNanos();
+        while (true) {
+            try {
+                return task.get(TURN_MILLIS, TimeUnit.MILLISECONDS);
+            } catch (TimeoutException _) {
+                checkAlive.run();
+                if (System.nanoTime() > end) {
+                    throw tookTooLong(what);
+                }
+            } catch (ExecutionException e) {
+                throw e.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(e.getCause());
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IllegalStateException("interrupted while " + what, e);
+            }
         }
-        return Nccl.isReady(comm);
     }
 
-    /** Polls under the deadline; ends at once if another rank has failed. */
+    private KcpException tookTooLong(String what) {
+        return new KcpException(Code.DEADLINE, what + " took too long: deadlineMillis=" + deadline.toMillis());
+    }
+
+    /** Polls the device under the deadline; ends at once if another rank has failed. */
     void until(BooleanSupplier done, String what) {
         long end = System.nanoTime() + deadline.toNanos();
-        for (long turn = 0; !done.getAsBoolean(); turn++) {
+        for (int turn = 0; !done.getAsBoolean(); turn++) {
             if (turn < SPINS) {
                 Thread.onSpinWait();
                 continue;
             }
             checkAlive.run();
             if (System.nanoTime() > end) {
-                throw new KcpException(Code.DEADLINE, what + " took too long: deadlineMillis=" + deadline.toMillis());
+                throw tookTooLong(what);
             }
             LockSupport.parkNanos(POLL_NANOS);
         }
@@ -70,57 +107,52 @@ final class NcclGroup {
 
     /** Queues all messages as one; peers list theirs in the same order. */
     void exchange(List<Segment> sends, List<Segment> receives) {
-        synchronized (this) {
-            checkOpen();
-            Nccl.groupStart();
-            try {
-                for (Segment send : sends) {
-                    if (send.bytes() > 0) {
-                        Nccl.send(address.at(send.address()), send.bytes(), send.peer(), comm, stream);
-                    }
+        grouped(() -> {
+            for (Segment send : sends) {
+                if (send.bytes() > 0) {
+                    Nccl.send(address.at(send.address()), send.bytes(), send.peer(), comm, stream);
                 }
-                for (Segment receive : receives) {
-                    if (receive.bytes() > 0) {
-                        Nccl.receive(address.at(receive.address()), receive.bytes(), receive.peer(), comm, stream);
-                    }
-                }
-            } finally {
-                Nccl.groupEnd(comm);
             }
-        }
-        awaitReady("queueing an exchange");
+            for (Segment receive : receives) {
+                if (receive.bytes() > 0) {
+                    Nccl.receive(address.at(receive.address()), receive.bytes(), receive.peer(), comm, stream);
+                }
+            }
+        });
     }
 
     /** Sends and receives a few bytes with every peer, so that no later call connects for the first time. */
     void connect(long sent, long received, long bytes, int rank) {
-        synchronized (this) {
-            checkOpen();
-            Nccl.groupStart();
-            try {
+        aside("connecting to every rank", () -> {
+            grouped(() -> {
                 for (int peer = 0; peer < ranks; peer++) {
                     if (peer != rank) {
                         Nccl.send(address.at(sent + peer * bytes), bytes, peer, comm, stream);
                         Nccl.receive(address.at(received + peer * bytes), bytes, peer, comm, stream);
                     }
                 }
-            } finally {
-                Nccl.groupEnd(comm);
-            }
-        }
-        awaitReady("connecting to every rank");
+            });
+            return null;
+        });
     }
 
     void allReduce(long elements, long count, boolean doubles) {
-        synchronized (this) {
+        grouped(() -> Nccl.allReduce(address.at(elements), count, doubles, comm, stream));
+    }
+
+    private void grouped(Runnable calls) {
+        lock.lock();
+        try {
             checkOpen();
             Nccl.groupStart();
             try {
-                Nccl.allReduce(address.at(elements), count, doubles, comm, stream);
+                calls.run();
             } finally {
                 Nccl.groupEnd(comm);
             }
+        } finally {
+            lock.unlock();
         }
-        awaitReady("queueing an all-reduce");
     }
 
     private void checkOpen() {
@@ -135,34 +167,64 @@ final class NcclGroup {
      *
      * @throws KcpException with its text
      */
-    synchronized void checkHealth() {
-        if (!over) {
-            Nccl.isReady(comm);
+    void checkHealth() {
+        // Not while a call is being made: that one sees the error itself.
+        if (lock.tryLock()) {
+            try {
+                if (!over) {
+                    Nccl.checkHealth(comm);
+                }
+            } finally {
+                lock.unlock();
+            }
         }
     }
 
     /** Ends it together with all ranks: queued work is done first. */
     void close() {
-        synchronized (this) {
+        lock.lock();
+        try {
             if (over) {
                 return;
             }
-            Nccl.startFinalize(comm);
+            over = true;
+        } finally {
+            lock.unlock();
         }
-        awaitReady("finalizing");
-        synchronized (this) {
-            if (!over) {
-                over = true;
-                Nccl.destroy(comm);
-            }
+        try {
+            aside("leaving the NCCL communicator", () -> {
+                Nccl.end(comm);
+                return null;
+            });
+        } catch (KcpException e) {
+            Nccl.abort(comm);
+            throw e;
         }
     }
 
     /** Stops its kernels and frees it, whatever the others do. */
-    synchronized void abort() {
-        if (!over) {
-            over = true;
-            Nccl.abort(comm);
+    void abort() {
+        boolean locked = false;
+        try {
+            // A call that hangs inside the library holds the lock, and is what the abort is to end.
+            locked = lock.tryLock(ABORT_PATIENCE_MILLIS, TimeUnit.MILLISECONDS);
+        } catch (InterruptedException _) {
+            Thread.currentThread().interrupt();
+        }
+        try {
+            boolean first;
+            synchronized (this) {
+                first = !over;
+                over = true;
+            }
+            if (first) {
+                device.makeCurrent();
+                Nccl.abort(comm);
+            }
+        } finally {
+            if (locked) {
+                lock.unlock();
+            }
         }
     }
 }

@@ -56,7 +56,7 @@ public record BenchReport(
         for (BenchRow row : rows) {
             table.append(String.format(
                     Locale.ROOT,
-                    "%-9s %16s %6d %10.3f %10.3f %7.2f  %s%n",
+                    "%-9s %16s %6d %10.4f %10.4f %7.2f  %s%n",
                     row.op(),
                     row.tokens() + " x " + row.channels(),
                     row.documents(),

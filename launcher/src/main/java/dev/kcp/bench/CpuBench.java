@@ -154,7 +154,8 @@ public final class CpuBench {
         return tensor;
     }
 
-    private static String machine() {
+    /** The processor and its cores. */
+    public static String machine() {
         String model = "unknown processor";
         try {
             model = Files.readAllLines(Path.of("/proc/cpuinfo")).stream()

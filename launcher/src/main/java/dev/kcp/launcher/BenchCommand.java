@@ -2,21 +2,36 @@ package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
 import dev.kcp.bench.BenchReport;
+import dev.kcp.bench.BenchRow;
 import dev.kcp.bench.BenchShape;
 import dev.kcp.bench.CpuBench;
 import dev.kcp.bench.CudaBench;
+import dev.kcp.bench.ExchangeBench;
+import dev.kcp.bench.StepBench;
+import dev.kcp.comm.Communicator;
+import dev.kcp.comm.LocalRanks;
+import dev.kcp.comm.RankInfo;
+import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.SiluGradPolicy;
+import dev.kcp.conv.cpu.CpuConvEngine;
+import dev.kcp.core.Layout;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.function.BiFunction;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
 
 /** {@code kcp bench}: times an op against the memory floor of the same run. */
 @Command(
@@ -25,20 +40,30 @@ import picocli.CommandLine.Parameters;
         versionProvider = Version.class,
         sortOptions = false,
         description = {
-            "Times the single-rank op. The floor is the least bytes it must move (forward 4, backward 6 per element) at "
+            "forward and backward time the single-rank op. The floor is the least bytes it must move (forward 4, backward 6 per element) at "
                     + "the speed of a plain copy in the same run; the ratio is the median time over the floor.",
+            "step times one layer over --world ranks against the single-rank op of as many tokens in the same run; S of "
+                    + "--shapes is one rank's share. exchange times a halo exchange with the next rank against a copy of "
+                    + "as many bytes. Both with ranks as threads, processes (--transport tcp) or GPUs (nccl).",
             "Prints a table; --json writes the same as JSON."
         },
         footerHeading = "%nExamples:%n",
-        footer = {"  kcp bench forward", "  kcp bench backward --shapes 8192x4096x16,32768x1024 --json backward.json"})
+        footer = {
+            "  kcp bench forward",
+            "  kcp bench backward --shapes 8192x4096x16,32768x1024 --json backward.json",
+            "  kcp bench step --world 4 --shapes 2048x1024",
+            "  kcp bench exchange --transport tcp"
+        })
 final class BenchCommand implements Callable<Integer> {
     /** What can be timed. */
     enum Op {
         FORWARD,
-        BACKWARD
+        BACKWARD,
+        STEP,
+        EXCHANGE
     }
 
-    @Parameters(paramLabel = "OP", description = "forward or backward")
+    @Parameters(paramLabel = "OP", description = "forward, backward, step or exchange")
     private Op op;
 
     @Option(
@@ -55,6 +80,30 @@ final class BenchCommand implements Callable<Integer> {
             paramLabel = "SxCxDOCUMENTS",
             description = "Shapes, separated by commas (${DEFAULT-VALUE}).")
     private List<String> shapes;
+
+    @Mixin
+    private RankOptions rankOptions;
+
+    @Option(
+            names = "--transport",
+            paramLabel = "TRANSPORT",
+            description = "step and exchange: local, tcp or nccl (default: nccl with --device cuda, else local).")
+    private ConvCommand.Transport transport;
+
+    @Option(
+            names = "--layout",
+            defaultValue = "contiguous",
+            paramLabel = "LAYOUT",
+            description = "step: contiguous, zigzag or zigzagPerDocument (${DEFAULT-VALUE}).")
+    private String layout;
+
+    @Option(
+            names = "--sizes",
+            split = ",",
+            defaultValue = "24576,1048576",
+            paramLabel = "BYTES",
+            description = "exchange: bytes that each rank sends (${DEFAULT-VALUE}).")
+    private List<Long> sizes;
 
     @Option(names = "--threads", paramLabel = "N", description = "CPU threads (default: all cores).")
     private Integer threads;
@@ -75,10 +124,23 @@ final class BenchCommand implements Callable<Integer> {
     @Option(names = "--json", paramLabel = "FILE", description = "Also write the report here.")
     private Path json;
 
+    @Spec
+    private CommandSpec spec;
+
+    private final Map<String, String> environment;
+
+    BenchCommand(Map<String, String> environment) {
+        this.environment = environment;
+    }
+
     @Override
     public Integer call() {
         List<BenchShape> parsed = shapes.stream().map(BenchShape::parse).toList();
         ConvOptions options = new ConvOptions(policy, math, false);
+        return op == Op.STEP || op == Op.EXCHANGE ? ofRanks(parsed, options) : ofOneRank(parsed, options);
+    }
+
+    private int ofOneRank(List<BenchShape> parsed, ConvOptions options) {
         BenchReport report;
         if (device == ConvCommand.DeviceChoice.CUDA) {
             CudaBench bench = new CudaBench(0, iterations, options);
@@ -86,9 +148,53 @@ final class BenchCommand implements Callable<Integer> {
             System.out.printf(
                     Locale.ROOT, "host cost of one call: %.1f us%n", bench.hostMicroseconds(op == Op.BACKWARD));
         } else {
-            int cpuThreads = threads == null ? Runtime.getRuntime().availableProcessors() : threads;
-            report = new CpuBench(cpuThreads, iterations, options).run(op == Op.BACKWARD, parsed, Version.commit());
+            report = new CpuBench(cpuThreads(1), iterations, options).run(op == Op.BACKWARD, parsed, Version.commit());
         }
+        print(report);
+        return ExitCode.DONE;
+    }
+
+    private int cpuThreads(int ranksOnThisHost) {
+        return threads != null ? threads : Math.max(1, Runtime.getRuntime().availableProcessors() / ranksOnThisHost);
+    }
+
+    private int ofRanks(List<BenchShape> parsed, ConvOptions options) {
+        Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
+        int ranks = rankOptions.ranks(me, () -> 2);
+        RankRun run = new RankRun(environment, rankOptions.deadline());
+        boolean gpus = device == ConvCommand.DeviceChoice.CUDA || transport == ConvCommand.Transport.NCCL;
+        Layout rule = Layout.parse(layout);
+        BiFunction<Communicator, ConvEngine, BenchReport> body = (communicator, engine) -> {
+            List<BenchRow> rows = op == Op.STEP
+                    ? new StepBench(communicator, engine, rule, options, iterations).run(parsed)
+                    : new ExchangeBench(communicator, engine, iterations).run(sizes);
+            String where = gpus ? DeviceCopies.of(engine).deviceName() : "cpu " + cpuThreads(ranks) + " threads a rank";
+            return new BenchReport(CpuBench.machine(), where, 0, Version.commit(), rows);
+        };
+        List<BenchReport> reports;
+        if (me.isPresent()) {
+            reports = List.of(
+                    gpus
+                            ? run.onGpu(me.get(), body)
+                            : run.onCpu(me.get(), cpuThreads(me.get().localWorldSize()), body));
+        } else if (gpus || transport == ConvCommand.Transport.TCP) {
+            return LocalAgent.run(LaunchSpec.workers(
+                            ranks, spec.root().commandLine().getParseResult().originalArgs()))
+                    .exitCode();
+        } else {
+            reports = LocalRanks.run(ranks, rankOptions.deadline(), communicator -> {
+                try (CpuConvEngine engine = new CpuConvEngine(cpuThreads(ranks))) {
+                    return body.apply(communicator, engine);
+                }
+            });
+        }
+        if (me.isEmpty() || me.get().rank() == 0) {
+            print(reports.getFirst());
+        }
+        return ExitCode.DONE;
+    }
+
+    private void print(BenchReport report) {
         System.out.print(report.toTable());
         if (json != null) {
             try {
@@ -97,6 +203,5 @@ final class BenchCommand implements Callable<Integer> {
                 throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: json=" + json, e);
             }
         }
-        return ExitCode.DONE;
     }
 }

@@ -1,20 +1,14 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
-import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.comm.RankInfo;
-import dev.kcp.comm.TcpCommunicator;
-import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.cpu.CpuConvEngine;
-import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
-import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.tensor.DType;
 import java.nio.file.Files;
@@ -233,27 +227,10 @@ final class ConvCommand implements Callable<Integer> {
 
     private String ofRank(ConvJob job, RankInfo me, Duration deadline) {
         Announcement.print(me, environment);
-        if (transport == Transport.NCCL) {
-            try (CudaConvEngine engine = CudaConvEngine.open(CudaDevice.ordinalFor(me.localRank()));
-                    Communicator communicator =
-                            NcclCommunicator.join(me, engine.stream(), NcclLibrary.require(environment), deadline)) {
-                return ofRank(job, communicator, engine);
-            }
-        }
-        try (Communicator communicator = TcpCommunicator.join(me, deadline);
-                CpuConvEngine engine = engine(job, me.localWorldSize())) {
-            return ofRank(job, communicator, engine);
-        }
-    }
-
-    private String ofRank(ConvJob job, Communicator communicator, ConvEngine engine) {
-        CallLog.watch(environment, communicator);
-        try {
-            return job.run(communicator, engine);
-        } catch (RuntimeException failure) {
-            communicator.abort(failure.toString());
-            throw failure;
-        }
+        RankRun run = new RankRun(environment, deadline);
+        return transport == Transport.NCCL
+                ? run.onGpu(me, job::run)
+                : run.onCpu(me, engine(job, me.localWorldSize()), job::run);
     }
 
     private String ofThreads(ConvJob job, int ranks, Duration deadline) {

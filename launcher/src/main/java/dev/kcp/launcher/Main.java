@@ -25,7 +25,7 @@ public final class Main {
         COMMANDS.put("train", TrainCommand::new);
         COMMANDS.put("conv", ConvCommand::new);
         COMMANDS.put("run", RunCommand::new);
-        COMMANDS.put("bench", environment -> new BenchCommand());
+        COMMANDS.put("bench", BenchCommand::new);
         COMMANDS.put("doctor", DoctorCommand::new);
         COMMANDS.put(COMPLETION, environment -> new CompletionCommand());
         COMMANDS.put("warm", environment -> new WarmCommand());

@@ -153,7 +153,7 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue) {
+    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
         ShardTables tables = (ShardTables) shard;
         RowSource rows = prepare(tables, in);
         int channels = (int) in.channels();

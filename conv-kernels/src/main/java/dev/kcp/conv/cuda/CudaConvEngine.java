@@ -186,17 +186,12 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head, long queue) {
+    public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
         CudaShard local = begin(shard, in);
         if (local.headRows() > 0) {
             setDy(dy, in.channels());
             arguments.set(Field.HEAD, address("head", head));
-            launcher.queue(queue);
-            try {
-                launchUnits(rule.backwardHead(options), local.fragments() * ConvProgram.tiles(in.channels()));
-            } finally {
-                launcher.queue(0);
-            }
+            launchUnits(rule.backwardHead(options), local.fragments() * ConvProgram.tiles(in.channels()));
         }
     }
 

@@ -1,7 +1,5 @@
 package dev.kcp.conv.cuda;
 
-import static dev.kcp.conv.cuda.Driver.check;
-
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import java.lang.foreign.ValueLayout;
@@ -13,19 +11,20 @@ import jcuda.driver.JCudaDriver;
 import org.bytedeco.cuda.cudart.CUfunc_st;
 
 /**
- * Headers that travel with rows between GPUs: which call the sender meant, and its how many-th message to this peer it is.
- * The device writes and compares them; the host only looks, whenever it likes, whether one was wrong. A receiver can thus
- * tell rows of another call, or of an earlier replay, without any wait.
+ * Headers that travel with rows between GPUs: the how many-th message to this peer it is, and a digest of the calls that
+ * were made with it before. The device makes and compares them; the host only looks, whenever it likes, whether one was
+ * wrong. A receiver can thus tell stale rows, in a graph's replays too, without any wait, and nothing runs before a send:
+ * what a message travels with was made after the one before.
  */
 public final class MessageHeaders implements AutoCloseable {
     /** Bytes of one header. */
-    public static final int BYTES = 32;
+    public static final int BYTES = 16;
 
     /** Most peers, 64 to a word of {@code HeaderArgs}. */
     public static final int MAX_PEERS = 1024;
 
     private static final int MASK_WORDS = MAX_PEERS / Long.SIZE;
-    private static final int WORDS = MASK_WORDS + 4;
+    private static final int WORDS = 2 * MASK_WORDS + 5;
     private static final int VERDICT_BYTES = 64;
 
     private final CudaStream stream;
@@ -33,8 +32,7 @@ public final class MessageHeaders implements AutoCloseable {
     private final Memory arguments = Memory.allocateHost((long) WORDS * Long.BYTES);
     private final Launcher launcher;
     private final KernelModule module;
-    private final CUfunc_st stamp;
-    private final CUfunc_st verify;
+    private final CUfunc_st check;
     private final CUdeviceptr memory = new CUdeviceptr();
     private final Pointer verdict = new Pointer();
     private final long base;
@@ -52,17 +50,21 @@ public final class MessageHeaders implements AutoCloseable {
         stream.device().makeCurrent();
         launcher = new Launcher(stream, arguments.address(), false);
         module = KernelModule.load(stream.device(), "rows");
-        stamp = module.function("headers_stamp", 0);
-        verify = module.function("headers_verify", 0);
-        long bytes = 2L * peers * (BYTES + Long.BYTES);
-        check("cuMemAlloc", JCudaDriver.cuMemAlloc(memory, bytes));
-        check("cuMemsetD8", JCudaDriver.cuMemsetD8(memory, (byte) 0, bytes));
-        check(
+        check = module.function("headers_check", 0);
+        long bytes = 3L * peers * BYTES;
+        Driver.check("cuMemAlloc", JCudaDriver.cuMemAlloc(memory, bytes));
+        Driver.check(
                 "cuMemHostAlloc",
                 JCudaDriver.cuMemHostAlloc(verdict, VERDICT_BYTES, JCudaDriver.CU_MEMHOSTALLOC_DEVICEMAP));
         base = Handles.addressOf(memory);
         verdictAddress = Handles.addressOf(verdict);
         HostMemory.zero(verdictAddress, VERDICT_BYTES);
+        reset();
+    }
+
+    /** Counts from the first message again, in the stream's order. */
+    public void reset() {
+        stream.fill(base, (byte) 0, 3L * peers * BYTES);
     }
 
     /** Where the header for a peer is sent from. */
@@ -75,29 +77,31 @@ public final class MessageHeaders implements AutoCloseable {
         return base + (long) (peers + peer) * BYTES;
     }
 
-    /** Writes the headers for some peers, on a queue. */
-    public void stamp(BitSet to, long digest, long queue) {
-        launch("headers_stamp", stamp, to, outgoing(0), 0, digest, queue);
+    /**
+     * Compares the headers that came with a call's messages and makes those of the next ones, on the stream.
+     *
+     * @param to peers that the call sent to
+     * @param from peers that it received from
+     * @param digest of the call
+     */
+    public synchronized void check(BitSet to, BitSet from, long digest) {
+        setMask(0, to);
+        setMask(MASK_WORDS, from);
+        set(2 * MASK_WORDS, outgoing(0));
+        set(2 * MASK_WORDS + 1, incoming(0));
+        set(2 * MASK_WORDS + 2, base + 2L * peers * BYTES);
+        set(2 * MASK_WORDS + 3, digest);
+        set(2 * MASK_WORDS + 4, verdictAddress);
+        stream.device().makeCurrent();
+        int threads = Math.max(to.length(), from.length());
+        launcher.launch("headers_check", check, 1, 1, (threads + 31) / 32 * 32, 1, 0, false);
     }
 
-    /** Compares the headers that came from some peers, on a queue. */
-    public void verify(BitSet from, long digest, long queue) {
-        launch("headers_verify", verify, from, incoming(0), 1, digest, queue);
-    }
-
-    private synchronized void launch(
-            String name, CUfunc_st function, BitSet which, long headers, int counters, long digest, long queue) {
+    private void setMask(int at, BitSet which) {
         long[] mask = which.toLongArray();
         for (int i = 0; i < MASK_WORDS; i++) {
-            set(i, i < mask.length ? mask[i] : 0);
+            set(at + i, i < mask.length ? mask[i] : 0);
         }
-        set(MASK_WORDS, base + 2L * peers * BYTES + (long) counters * peers * Long.BYTES);
-        set(MASK_WORDS + 1, headers);
-        set(MASK_WORDS + 2, digest);
-        set(MASK_WORDS + 3, verdictAddress);
-        stream.device().makeCurrent();
-        launcher.queue(queue);
-        launcher.launch(name, function, 1, 1, (which.length() + 31) / 32 * 32, 1, 0, false);
     }
 
     private void set(int word, long value) {
@@ -110,9 +114,9 @@ public final class MessageHeaders implements AutoCloseable {
         if (peer < 0) {
             return Optional.empty();
         }
-        return Optional.of("rows from rank " + peer + " of the group are of another call: expectedCall="
-                + Long.toHexString(word(1)) + " expectedMessage=" + word(2) + " call=" + Long.toHexString(word(3))
-                + " message=" + word(4));
+        return Optional.of("rows from rank " + peer + " of the group are not those of the call: expectedMessage="
+                + word(1) + " expectedPast=" + Long.toHexString(word(2)) + " message=" + word(3) + " past="
+                + Long.toHexString(word(4)));
     }
 
     private long word(int index) {
@@ -124,8 +128,8 @@ public final class MessageHeaders implements AutoCloseable {
         if (!closed) {
             closed = true;
             stream.device().makeCurrent();
-            check("cuMemFree", JCudaDriver.cuMemFree(memory));
-            check("cuMemFreeHost", JCudaDriver.cuMemFreeHost(verdict));
+            Driver.check("cuMemFree", JCudaDriver.cuMemFree(memory));
+            Driver.check("cuMemFreeHost", JCudaDriver.cuMemFreeHost(verdict));
             module.close();
             launcher.close();
             arguments.close();

@@ -153,7 +153,7 @@ class CudaShardTest {
         try (Shard shard = engine.shard(tables)) {
             engine.forward(shard, operands, options, Part.MAIN, y);
             engine.forward(shard, operands, options, Part.SEAM, y);
-            engine.head(shard, operands, options, dy, head, 0);
+            engine.head(shard, operands, options, dy, head);
             engine.main(shard, operands, options, dy, dx, tail, sums);
             engine.owed(shard, operands, tail, received, dx);
         }

@@ -1,0 +1,273 @@
+package dev.kcp.bench;
+
+import dev.kcp.comm.Communicator;
+import dev.kcp.conv.CausalConv1d;
+import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.Gradients;
+import dev.kcp.conv.cuda.CudaConvEngine;
+import dev.kcp.conv.cuda.CudaGraph;
+import dev.kcp.core.CuSeqlens;
+import dev.kcp.core.KcpContext;
+import dev.kcp.core.KcpConv1d;
+import dev.kcp.core.Layout;
+import dev.kcp.core.PartialGradients;
+import dev.kcp.core.Partition;
+import dev.kcp.core.Saved;
+import dev.kcp.nccl.NcclCommunicator;
+import dev.kcp.nccl.NcclGraph;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Tensor;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Times one layer's context-parallel convolution on every rank against the single-rank op of as many tokens in the same
+ * run, which is its floor: what remains is what the halo costs. A collective run; rank 0 has the rows.
+ *
+ * <p>S of a shape is one rank's share. Several layers run one after another on tensors of their own, so that none is found
+ * in the cache; a time is that of all of them over their number, on the slowest rank.
+ */
+public final class StepBench {
+    private static final long ROTATION_BYTES = 400L << 20;
+    private static final int MOST_LAYERS = 8;
+    private static final int WARM_RUNS = 5;
+
+    private final Communicator communicator;
+    private final ConvEngine engine;
+    private final Layout layout;
+    private final ConvOptions options;
+    private final int iterations;
+    private final RankClock clock;
+    private final List<BenchRow> rows = new ArrayList<>();
+
+    /** Tensors of one layer. */
+    private record Buffers(Tensor x, Tensor dy, Tensor y, Tensor dx) {}
+
+    /** How work is given to the device. */
+    private enum Mode {
+        EAGER,
+        GRAPH;
+
+        String label() {
+            return name().toLowerCase(java.util.Locale.ROOT);
+        }
+    }
+
+    /** @param communicator on the engine's device */
+    public StepBench(Communicator communicator, ConvEngine engine, Layout layout, ConvOptions options, int iterations) {
+        this.communicator = communicator;
+        this.engine = engine;
+        this.layout = layout;
+        this.options = options;
+        this.iterations = iterations;
+        clock = RankClock.of(engine);
+    }
+
+    /** Measures every shape. */
+    public List<BenchRow> run(List<BenchShape> shapes) {
+        shapes.forEach(this::measure);
+        return List.copyOf(rows);
+    }
+
+    private void measure(BenchShape shape) {
+        boolean onGpu = engine instanceof CudaConvEngine;
+        if (engine instanceof CudaConvEngine cuda) {
+            cuda.prepare(shape.tokens(), shape.channels());
+        }
+        int ranks = communicator.size();
+        int[] lengths = new int[shape.documents() * ranks];
+        java.util.Arrays.fill(lengths, shape.tokens() / shape.documents());
+        // Documents begin half a length before each rank's first token, so that one lies over every cut.
+        CuSeqlens batch = shape.documents() == 1 ? CuSeqlens.ofLengths(shape.tokens() * ranks) : shifted(lengths);
+        Partition partition = Partition.of(layout, batch, ranks, 64);
+        long elements = (long) shape.tokens() * shape.channels();
+        int layers = onGpu ? Math.clamp(ROTATION_BYTES / (elements * 2) + 1, 2, MOST_LAYERS) : 1;
+        List<Tensor> owned = new ArrayList<>();
+        try (KcpContext context = new KcpContext(partition, communicator, engine)) {
+            List<Buffers> buffers = new ArrayList<>();
+            for (int i = 0; i < layers; i++) {
+                buffers.add(new Buffers(
+                        tensor(owned, context.localTokens(), shape.channels()),
+                        tensor(owned, context.localTokens(), shape.channels()),
+                        tensor(owned, context.localTokens(), shape.channels()),
+                        tensor(owned, context.localTokens(), shape.channels())));
+            }
+            Tensor weight = RandomRows.taps(engine, shape.channels());
+            owned.add(weight);
+            for (Mode mode : Mode.values()) {
+                if (mode == Mode.EAGER || onGpu) {
+                    measure(shape, mode, context, buffers, weight);
+                }
+            }
+        } finally {
+            owned.forEach(Tensor::close);
+        }
+    }
+
+    private static CuSeqlens shifted(int[] lengths) {
+        int[] all = new int[lengths.length + 1];
+        System.arraycopy(lengths, 0, all, 1, lengths.length);
+        all[0] = lengths[0] / 2;
+        all[lengths.length] -= all[0];
+        return CuSeqlens.ofLengths(all);
+    }
+
+    private Tensor tensor(List<Tensor> owned, int tokens, int channels) {
+        Tensor tensor = RandomRows.normal(engine, tokens, channels);
+        owned.add(tensor);
+        return tensor;
+    }
+
+    private void measure(BenchShape shape, Mode mode, KcpContext context, List<Buffers> buffers, Tensor weight) {
+        Alone alone = new Alone(engine, options, weight, buffers);
+        double forward = time(mode, "alone forward", alone::forward, buffers.size());
+        double both = time(mode, "alone step", alone::both, buffers.size());
+        alone.close();
+        row("forward", shape, "alone-" + mode.label(), forward, forward, 0);
+        row("step", shape, "alone-" + mode.label(), both, both, 0);
+        measure(shape, mode, context, buffers, weight, "overlap", true, forward, both);
+        measure(shape, mode, context, buffers, weight, "series", false, forward, both);
+        if (engine instanceof CudaConvEngine cuda) {
+            try (EventsOnly silent = new EventsOnly(communicator, cuda.stream());
+                    KcpContext hollow = new KcpContext(context.partition(), silent, engine)) {
+                measure(shape, mode, hollow, buffers, weight, "events", true, forward, both);
+            }
+        }
+        Sharded sharded = new Sharded(context, new KcpConv1d("bench", options), weight, buffers);
+        double reduced = time(mode, "reduce", sharded::bothReduced, buffers.size());
+        row("step+reduce", shape, name(mode, "overlap"), reduced, both, context.commBytes(shape.channels()));
+    }
+
+    private void measure(
+            BenchShape shape,
+            Mode mode,
+            KcpContext context,
+            List<Buffers> buffers,
+            Tensor weight,
+            String way,
+            boolean overlap,
+            double forwardAlone,
+            double bothAlone) {
+        Sharded sharded = new Sharded(context, new KcpConv1d("bench-" + way, options, overlap), weight, buffers);
+        double forward = time(mode, way + " forward", sharded::forward, buffers.size());
+        row("forward", shape, name(mode, way), forward, forwardAlone, context.commBytes(shape.channels()));
+        double both = time(mode, way + " step", sharded::both, buffers.size());
+        row("step", shape, name(mode, way), both, bothAlone, context.commBytes(shape.channels()));
+    }
+
+    private String name(Mode mode, String way) {
+        return communicator.transport() + "x" + communicator.size() + "-" + layout.label() + "-" + way + "-"
+                + mode.label();
+    }
+
+    private void row(String op, BenchShape shape, String program, double ms, double aloneMs, long bytes) {
+        rows.add(new BenchRow(
+                op,
+                shape.tokens(),
+                shape.channels(),
+                shape.documents(),
+                program,
+                0,
+                iterations,
+                ms,
+                ms,
+                bytes,
+                aloneMs));
+    }
+
+    /** Milliseconds of one layer: the median over runs, the most over ranks. */
+    private double time(Mode mode, String name, Runnable layers, int count) {
+        for (int i = 0; i < WARM_RUNS; i++) {
+            layers.run();
+        }
+        if (mode == Mode.EAGER) {
+            return slowest(name, clocked(layers)) / count;
+        }
+        if (communicator instanceof NcclCommunicator nccl) {
+            try (NcclGraph graph = nccl.capture(name, layers)) {
+                return slowest(name, clocked(graph::replay)) / count;
+            }
+        }
+        try (CudaGraph graph = CudaGraph.capture(((CudaConvEngine) engine).stream(), layers)) {
+            return slowest(name, clocked(graph::launch)) / count;
+        }
+    }
+
+    private double clocked(Runnable body) {
+        clock.millis(body, WARM_RUNS);
+        communicator.barrier("bench");
+        return BenchRow.median(clock.millis(body, iterations));
+    }
+
+    private double slowest(String name, double mine) {
+        byte[] bytes = ByteBuffer.allocate(Double.BYTES).putDouble(mine).array();
+        return communicator.host().allGather("bench " + name, bytes).stream()
+                .mapToDouble(one -> ByteBuffer.wrap(one).getDouble())
+                .max()
+                .orElseThrow();
+    }
+
+    /** The single-rank op on as many tokens. */
+    private static final class Alone implements AutoCloseable {
+        private final CausalConv1d conv;
+        private final Tensor weight;
+        private final Tensor offsets;
+        private final Tensor dweight;
+        private final List<Buffers> buffers;
+
+        Alone(ConvEngine engine, ConvOptions options, Tensor weight, List<Buffers> buffers) {
+            conv = new CausalConv1d(engine, options);
+            this.weight = weight;
+            this.buffers = buffers;
+            offsets = RandomRows.ints(engine, 0, (int) buffers.getFirst().x().rows());
+            dweight = engine.allocate(DType.F32, weight.rows(), 4);
+        }
+
+        void forward() {
+            for (Buffers on : buffers) {
+                conv.forward(on.x(), weight, null, offsets, on.y());
+            }
+        }
+
+        void both() {
+            for (Buffers on : buffers) {
+                conv.forward(on.x(), weight, null, offsets, on.y());
+                conv.backward(on.x(), weight, null, offsets, on.dy(), new Gradients(on.dx(), dweight, null));
+            }
+        }
+
+        @Override
+        public void close() {
+            offsets.close();
+            dweight.close();
+        }
+    }
+
+    /** The context-parallel op. */
+    private record Sharded(KcpContext context, KcpConv1d conv, Tensor weight, List<Buffers> buffers) {
+        void forward() {
+            for (Buffers on : buffers) {
+                conv.forward(context, on.x(), weight, null, on.y(), null).close();
+            }
+        }
+
+        void both() {
+            for (Buffers on : buffers) {
+                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y(), null)) {
+                    conv.backward(saved, on.dy(), on.dx()).close();
+                }
+            }
+        }
+
+        void bothReduced() {
+            for (Buffers on : buffers) {
+                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y(), null);
+                        PartialGradients sums = conv.backward(saved, on.dy(), on.dx())) {
+                    conv.reduceGradients(List.of(sums), DType.F32).dweight().close();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+package dev.kcp.launcher;
+
+import dev.kcp.comm.Communicator;
+import dev.kcp.comm.RankInfo;
+import dev.kcp.comm.TcpCommunicator;
+import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.cpu.CpuConvEngine;
+import dev.kcp.conv.cuda.CudaConvEngine;
+import dev.kcp.conv.cuda.CudaDevice;
+import dev.kcp.nccl.NcclCommunicator;
+import dev.kcp.nccl.NcclLibrary;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Map;
+import java.util.function.BiFunction;
+
+/**
+ * How this process takes part in a job as one of its ranks: it joins the others, runs, tells them if it fails, and leaves.
+ *
+ * @param deadline longest wait for another rank
+ */
+record RankRun(Map<String, String> environment, Duration deadline) {
+    /** On a GPU of its own, connected by NCCL. */
+    <T> T onGpu(RankInfo me, BiFunction<Communicator, ConvEngine, T> body) {
+        Path library = NcclLibrary.require(environment);
+        try (CudaConvEngine engine = CudaConvEngine.open(CudaDevice.ordinalFor(me.localRank()));
+                Communicator communicator = NcclCommunicator.join(me, engine.stream(), library, deadline)) {
+            return run(communicator, engine, body);
+        }
+    }
+
+    /** On the CPU, connected by sockets. */
+    <T> T onCpu(RankInfo me, int threads, BiFunction<Communicator, ConvEngine, T> body) {
+        return onCpu(me, new CpuConvEngine(threads), body);
+    }
+
+    /** As the other form; closes the engine. */
+    <T> T onCpu(RankInfo me, CpuConvEngine own, BiFunction<Communicator, ConvEngine, T> body) {
+        try (CpuConvEngine engine = own;
+                Communicator communicator = TcpCommunicator.join(me, deadline)) {
+            return run(communicator, engine, body);
+        }
+    }
+
+    private <T> T run(Communicator communicator, ConvEngine engine, BiFunction<Communicator, ConvEngine, T> body) {
+        CallLog.watch(environment, communicator);
+        try {
+            return body.apply(communicator, engine);
+        } catch (RuntimeException failure) {
+            communicator.abort(failure.toString());
+            throw failure;
+        }
+    }
+}
