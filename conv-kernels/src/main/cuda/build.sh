@@ -30,7 +30,11 @@ for generation in $generations; do
 done
 
 mkdir -p "$out"
+<<<<<<< HEAD
 for file in conv_forward conv_backward rows train; do
+=======
+for file in conv_forward conv_backward conv_check rows; do
+>>>>>>> main
   made=$out/$file.fatbin
   if [ -f "$made" ] && [ -z "$(find "$source" -type f -newer "$made")" ]; then
     continue

@@ -1,10 +1,10 @@
-// What forward and backward share: the argument block, loads and stores, the arithmetic of docs/math.md, and the walk
-// over documents. Compiled without contraction (-fmad=false); every fma is written out.
+// What all programs share: the argument block, loads and stores, and the walk over documents. Compiled without contraction
+// (-fmad=false); every fma is written out.
 //
 // Rows are tokens, [S, C] BF16, channels contiguous. A warp covers kWarpChannels channels, four per lane, and walks down
 // rows. A fragment is a document, or one document's part in a shard.
 #pragma once
-#include <cstdint>
+#include "integers.cuh"
 
 constexpr int kLane = 4;                          // channels per lane: one 8-byte access
 constexpr int kWarpChannels = 32 * kLane;
@@ -119,99 +119,6 @@ struct Taps {
     }
 };
 
-// ---- arithmetic ------------------------------------------------------------------------------------------------------
-
-// Beyond this exp(-|p|) counts as 0.
-constexpr float kSaturated = 88.f;
-
-__device__ __forceinline__ float preactivation(float x3, float x2, float x1, float x0, float w0, float w1, float w2, float w3) {
-    return __fmaf_rn(w3, x0, __fmaf_rn(w2, x1, __fmaf_rn(w1, x2, __fmul_rn(w0, x3))));
-}
-
-__device__ __forceinline__ float approximateExp2(float v) {
-    float e;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(v));
-    return e;
-}
-
-__device__ __forceinline__ float approximateReciprocal(float v) {
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
-    return r;
-}
-
-// Clamps that let NaN pass.
-__device__ __forceinline__ float clampLow(float v) {
-    float r;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(v), "f"(-kSaturated));
-    return r;
-}
-__device__ __forceinline__ float clampHigh(float v) {
-    float r;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(v), "f"(kSaturated));
-    return r;
-}
-
-// The device's exponential and reciprocal, within two ulp each.
-struct FastMath {
-    // One exponential e of -p, below 2^127: sigmoid(p) is 1 / (1 + e), and sigmoid(-p) is e times that.
-    static __device__ __forceinline__ float silu(float p) {
-        float bounded = clampLow(p);
-        float e = approximateExp2(__fmul_rn(bounded, -1.44269504f));
-        return __fmul_rn(bounded, approximateReciprocal(__fadd_rn(1.f, e)));
-    }
-
-    // silu' at a clamped q.
-    static __device__ __forceinline__ float derivative(float q) {
-        float e = approximateExp2(__fmul_rn(q, -1.44269504f));
-        float s = approximateReciprocal(__fadd_rn(1.f, e));
-        return __fmul_rn(s, __fmaf_rn(q, __fmul_rn(e, s), 1.f));
-    }
-
-    // As above, with the rounding error of the exponent's product made good: policy FP32 keeps those digits.
-    static __device__ __forceinline__ float preciseDerivative(float q) {
-        float t = __fmul_rn(q, -1.44269504f);
-        float rest = __fmaf_rn(q, -1.92596303e-8f, __fmaf_rn(q, -1.44269504f, -t));
-        float e = approximateExp2(t);
-        e = __fmaf_rn(e, __fmul_rn(rest, 0.693147181f), e);
-        float s = __frcp_rn(__fadd_rn(1.f, e));
-        return __fmul_rn(s, __fmaf_rn(q, __fmul_rn(e, s), 1.f));
-    }
-};
-
-// IEEE operations alone; bit for bit dev.kcp.conv.cpu.Silu.
-struct PortableMath {
-    static __device__ __forceinline__ float expOfMinusAbs(float p) {
-        float a = fabsf(p);
-        a = a > kSaturated ? kSaturated : a;
-        float shifted = __fmaf_rn(a, -__uint_as_float(0x3FB8AA3Bu), 12583039.f);
-        float n = __fsub_rn(shifted, 12583039.f);
-        float r = __fmaf_rn(n, -__uint_as_float(0x3805FDF4u), __fmaf_rn(n, -__uint_as_float(0x3F317000u), -a));
-        float q = __fmaf_rn(__uint_as_float(0x3AB511E7u), r, __uint_as_float(0x3C091D10u));
-        q = __fmaf_rn(q, r, __uint_as_float(0x3D2AAC79u));
-        q = __fmaf_rn(q, r, __uint_as_float(0x3E2AAA49u));
-        q = __fmaf_rn(q, r, __uint_as_float(0x3EFFFFFEu));
-        float mantissa = __fmaf_rn(__fmaf_rn(q, r, 1.f), r, 1.f);
-        return __fmul_rn(mantissa, __uint_as_float(__float_as_uint(shifted) << 23));
-    }
-
-    static __device__ __forceinline__ float silu(float p) {
-        float e = expOfMinusAbs(p);
-        float larger = __fdiv_rn(1.f, __fadd_rn(1.f, e));
-        float sigmoid = p >= 0.f ? larger : __fmul_rn(e, larger);
-        return __fmul_rn(p < -kSaturated ? -kSaturated : p, sigmoid);
-    }
-
-    static __device__ __forceinline__ float derivative(float q) {
-        float e = expOfMinusAbs(q);
-        float larger = __fdiv_rn(1.f, __fadd_rn(1.f, e));
-        float smaller = __fmul_rn(e, larger);
-        return q >= 0.f ? __fmul_rn(larger, __fmaf_rn(q, smaller, 1.f)) : __fmul_rn(smaller, __fmaf_rn(q, larger, 1.f));
-    }
-
-    static __device__ __forceinline__ float preciseDerivative(float q) { return derivative(q); }
-};
-
 // ---- the walk over fragments -----------------------------------------------------------------------------------------
 
 // The last i of [0, fragments) with begin[i] <= row, found by the whole warp, 32 probes at a time. begin[0] is 0.
@@ -257,92 +164,5 @@ struct Position {
 
     static __device__ __forceinline__ int fetch(const ConvArgs& a, int index) {
         return index <= a.fragments ? __ldg(a.begin + index) : kNever;
-    }
-};
-
-// ---- rows on their way -----------------------------------------------------------------------------------------------
-
-// One warp's rows of one or two tensors, a ring of chunks in shared memory that fill themselves while others are read.
-// Two lanes' halves copy a pair of rows at a time, 16 bytes per lane.
-template <int kTensors, int kChunkRows, int kStages>
-struct WarpRing {
-    uint4 rows[kStages][kTensors][kChunkRows][16];
-};
-
-template <int kTensors, int kChunkRows, int kStages>
-struct Feed {
-    using Ring = WarpRing<kTensors, kChunkRows, kStages>;
-    static constexpr int kRows = kChunkRows;
-    static constexpr uint32_t kRowBytes = kWarpChannels * 2;
-    static constexpr uint32_t kStageBytes = kTensors * kChunkRows * kRowBytes;
-
-    const char* from[kTensors];     // this lane's 16 bytes of the next row to fetch
-    int64_t pairBytes[kTensors];    // from a row to the next but one
-    int rowsLeft;                   // rows from the lane's next one to the end; where it copies nothing, none
-    uint32_t first;                 // shared addresses: the first stage
-    uint32_t stage;                 // the current one
-    uint32_t write;                 // this lane's place in a stage, when copying
-    uint32_t read4;                 // and when reading
-    bool copies;                    // whether this lane's 16 bytes lie inside the row
-
-    __device__ __forceinline__ Feed(Ring& warpRing, int tile, int channel, int64_t channels)
-        : first(uint32_t(__cvta_generic_to_shared(&warpRing))),
-          write((threadIdx.x >> 4 & 1) * kRowBytes + (threadIdx.x & 15) * 16),
-          read4((channel - tile) * 2),
-          copies(tile + (threadIdx.x & 15) * 8 < channels) {}
-
-    // Points one tensor at a tile's first row.
-    __device__ __forceinline__ void aim(int tensor, const char* base, int64_t pitch, int firstRow, int tile) {
-        int half = threadIdx.x >> 4 & 1;
-        from[tensor] = base + (int64_t(firstRow) + half) * pitch + (tile + (threadIdx.x & 15) * 8) * 2;
-        pairBytes[tensor] = 2 * pitch;
-    }
-
-    __device__ __forceinline__ void start(int firstRow, int endRow) {
-        rowsLeft = copies ? endRow - firstRow - int(threadIdx.x >> 4 & 1) : 0;
-        stage = first;
-#pragma unroll
-        for (int i = 0; i < kStages; i++) fill();
-    }
-
-    // Fetches the next chunk into the current stage, and steps to the stage after it.
-    __device__ __forceinline__ void fill() {
-        uint32_t to = stage + write;
-#pragma unroll
-        for (int r = 0; r < kChunkRows; r += 2) {
-            bool there = r < rowsLeft;
-#pragma unroll
-            for (int k = 0; k < kTensors; k++) {
-                if (there) {
-                    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + (k * kChunkRows + r) * kRowBytes),
-                                 "l"(from[k])
-                                 : "memory");
-                }
-                from[k] += pairBytes[k];
-            }
-        }
-        rowsLeft -= kChunkRows;
-        asm volatile("cp.async.commit_group;" ::: "memory");
-        stage = stage == first + (kStages - 1) * kStageBytes ? first : stage + kStageBytes;
-    }
-
-    // Waits until the current stage's rows stand, those that every lane copied.
-    __device__ __forceinline__ void await() const {
-        asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 1) : "memory");
-        __syncwarp();
-    }
-
-    __device__ __forceinline__ uint2 read(int tensor, int r) const {
-        uint2 v;
-        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
-                     : "=r"(v.x), "=r"(v.y)
-                     : "r"(stage + read4 + (tensor * kChunkRows + r) * kRowBytes));
-        return v;
-    }
-
-    // Every lane has read the current stage: it takes the next chunk.
-    __device__ __forceinline__ void refill() {
-        __syncwarp();
-        fill();
     }
 };

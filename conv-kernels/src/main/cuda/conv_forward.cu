@@ -1,6 +1,7 @@
 // Forward: y = bf16(silu(p)). `main` computes every row that needs no history from elsewhere and zeroes slack rows;
 // `seam` the first up to three rows of continuing fragments.
-#include "conv_common.cuh"
+#include "conv_feed.cuh"
+#include "conv_math.cuh"
 
 constexpr int kForwardWarps = 4;
 

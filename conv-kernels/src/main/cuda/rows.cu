@@ -1,6 +1,6 @@
 // Whole rows copied and added, for the halo exchange and the upper reduction tree, and the headers by which a receiver
 // knows what it received. Compiled without contraction; every sum is one IEEE addition.
-#include <cstdint>
+#include "integers.cuh"
 
 // Written by dev.kcp.conv.cuda.CudaRowOps: each field 8 bytes.
 struct MoveArgs {

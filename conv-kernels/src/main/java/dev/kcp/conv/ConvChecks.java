@@ -3,6 +3,7 @@ package dev.kcp.conv;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
+import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.ValueLayout;
 
@@ -38,7 +39,8 @@ public final class ConvChecks {
             throw new IllegalArgumentException(
                     name + " needs channels in multiples of " + CHANNEL_MULTIPLE + ": C=" + rows.columns());
         }
-        if (rows.pitchBytes() % ACCESS_BYTES != 0) {
+        // One row has no next one: its pitch says nothing.
+        if (rows.rows() > 1 && rows.pitchBytes() % ACCESS_BYTES != 0) {
             throw new IllegalArgumentException(name + " needs a row pitch in multiples of "
                     + ACCESS_BYTES / rows.dtype().bytes() + " elements: pitch=" + rows.pitchElements());
         }
@@ -96,6 +98,26 @@ public final class ConvChecks {
     }
 
     /**
+     * A work space that the caller owns.
+     *
+     * @param wantedBytes what the call needs; with 0 the work space is not touched
+     */
+    public static void workspace(Memory workspace, long wantedBytes, Device device) {
+        if (!workspace.device().equals(device)) {
+            throw new IllegalArgumentException(
+                    "workspace is on another device: device=" + workspace.device() + " wanted=" + device);
+        }
+        if (workspace.bytes() < wantedBytes) {
+            throw new IllegalArgumentException(
+                    "workspace is too small: bytes=" + workspace.bytes() + " wanted=" + wantedBytes);
+        }
+        if (wantedBytes > 0 && workspace.address() % ACCESS_BYTES != 0) {
+            throw new IllegalArgumentException("workspace must start at a multiple of " + ACCESS_BYTES
+                    + " bytes: address=0x" + Long.toHexString(workspace.address()));
+        }
+    }
+
+    /**
      * Reads and checks offsets on the host.
      *
      * @param cuSeqlens INT32 {@code [documents + 1]}: 0 first, never falling
@@ -111,26 +133,46 @@ public final class ConvChecks {
             offsets[i] = HostMemory.ALL.get(ValueLayout.JAVA_INT, cuSeqlens.address() + (long) i * Integer.BYTES);
         }
         rising(offsets);
-        int end = offsets[offsets.length - 1];
-        if (end > rows || end < rows && !allowSlack) {
-            throw new IllegalArgumentException("cu_seqlens must end at the rows of x"
-                    + (end < rows ? " (slack rows are accepted only where they are allowed)" : "") + ": end=" + end
-                    + " S=" + rows);
-        }
+        end(offsets[offsets.length - 1], rows, allowSlack);
         return offsets;
     }
 
     /** Offsets begin at 0 and never fall. */
     public static void rising(int[] offsets) {
-        if (offsets.length == 0 || offsets[0] != 0) {
-            throw new IllegalArgumentException("cu_seqlens must start at 0: cu_seqlens[0]="
-                    + (offsets.length == 0 ? "none" : String.valueOf(offsets[0])));
+        if (offsets.length == 0) {
+            throw new IllegalArgumentException("cu_seqlens must start at 0: cu_seqlens[0]=none");
         }
-        for (int i = 1; i < offsets.length; i++) {
-            if (offsets[i] < offsets[i - 1]) {
-                throw new IllegalArgumentException("cu_seqlens must never fall: cu_seqlens[" + (i - 1) + "]="
-                        + offsets[i - 1] + " cu_seqlens[" + i + "]=" + offsets[i]);
+        for (int i = 0; i < offsets.length; i++) {
+            if (i == 0 ? offsets[0] != 0 : offsets[i] < offsets[i - 1]) {
+                throw fault(i, i == 0 ? 0 : offsets[i - 1], offsets[i]);
             }
+        }
+    }
+
+    /**
+     * The refusal of offsets, wherever they were looked at.
+     *
+     * @param index the first offset that is wrong
+     * @param before the offset before it
+     */
+    public static IllegalArgumentException fault(int index, int before, int here) {
+        return new IllegalArgumentException(
+                index == 0
+                        ? "cu_seqlens must start at 0: cu_seqlens[0]=" + here
+                        : "cu_seqlens must never fall: cu_seqlens[" + (index - 1) + "]=" + before + " cu_seqlens["
+                                + index + "]=" + here);
+    }
+
+    /**
+     * Offsets end at the rows of x, or before with slack allowed.
+     *
+     * @param end the last offset
+     */
+    public static void end(int end, long rows, boolean allowSlack) {
+        if (end > rows || end < rows && !allowSlack) {
+            throw new IllegalArgumentException("cu_seqlens must end at the rows of x"
+                    + (end < rows ? " (slack rows are accepted only where they are allowed)" : "") + ": end=" + end
+                    + " S=" + rows);
         }
     }
 

@@ -2,6 +2,7 @@ package dev.kcp.conv;
 
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
+import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
 
@@ -89,6 +90,23 @@ public interface ConvEngine extends AutoCloseable {
     /** A dense tensor on this device, owned by the caller; what its elements are is not said. */
     Tensor allocate(DType dtype, long... shape);
 
+    /** Loads every program, so that no later call does. */
+    void prepare();
+
+    /**
+     * Bytes of work space of {@link #forward} on a whole batch, whatever its documents, types and options.
+     *
+     * @param rows rows of x, S
+     * @param channels C
+     */
+    long forwardWorkspaceBytes(long rows, long channels);
+
+    /** As {@link #forwardWorkspaceBytes}, of {@link #backward}. */
+    long backwardWorkspaceBytes(long rows, long channels);
+
+    /** Memory for a work space on this device, of zeros, owned by the caller. */
+    Memory allocateWorkspace(long bytes);
+
     /**
      * The one rounding of dweight and dbias: from the tree's root to the types that were asked for.
      *
@@ -102,8 +120,14 @@ public interface ConvEngine extends AutoCloseable {
      * Writes the part's rows of y.
      *
      * @param y BF16 {@code [S, C]}
+     * @param workspace the caller's, of {@link #forwardWorkspaceBytes} or more, or null for the engine's own
      */
-    void forward(Shard shard, Operands in, ConvOptions options, Part part, Tensor y);
+    void forward(Shard shard, Operands in, ConvOptions options, Part part, Tensor y, Memory workspace);
+
+    /** As above, in the engine's own work space. */
+    default void forward(Shard shard, Operands in, ConvOptions options, Part part, Tensor y) {
+        forward(shard, in, options, part, y, null);
+    }
 
     /**
      * Writes g of the first up to three rows of continuing fragments.
@@ -138,17 +162,9 @@ public interface ConvEngine extends AutoCloseable {
      *
      * @param batch from {@link #batch}
      * @param dy BF16 {@code [S, C]}, or null for zeros
+     * @param workspace the caller's, of {@link #backwardWorkspaceBytes} or more, or null for the engine's own
      */
-    default void backward(Shard batch, Operands in, ConvOptions options, Tensor dy, Gradients out) {
-        try (Tensor sums = out.wantsSums()
-                ? allocate(options.policy().sumType(), batch.nodeCount(), in.sumPlanes(), in.channels())
-                : null) {
-            main(batch, in, options, dy, out.dx(), null, sums);
-            if (sums != null) {
-                round(sums, out.dweight(), out.dbias());
-            }
-        }
-    }
+    void backward(Shard batch, Operands in, ConvOptions options, Tensor dy, Gradients out, Memory workspace);
 
     @Override
     void close();

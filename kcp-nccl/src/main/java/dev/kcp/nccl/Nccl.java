@@ -81,6 +81,7 @@ final class Nccl {
         config.nChannelsPerNetPeer(UNDEFINED).nvlinkCentricSched(UNDEFINED);
         config.graphUsageMode(UNDEFINED).numRmaCtx(UNDEFINED);
         config.blocking(1);
+        config.maxCTAs(Integer.getInteger("kcp.nccl.ctas", UNDEFINED));
         return config;
     }
 

@@ -55,14 +55,15 @@ public final class NcclCommunicator implements Communicator {
     private final ExchangeWatch watch;
     private final CudaEvent ready;
     private final CudaEvent captured;
-    private final CommunicatorStats.Counter made = new CommunicatorStats.Counter();
+    private final CommunicatorStats.Counter total = new CommunicatorStats.Counter();
     /** Counts what is queued: calls made, or while a graph is captured the calls of its every replay. */
-    private CommunicatorStats.Counter counter = made;
+    private CommunicatorStats.Counter counter = total;
 
     private final Set<Call> agreedCalls = new HashSet<>();
     private final List<PendingAgreement> pendingAgreements = new ArrayList<>();
     private final List<NcclGraph> graphs = new ArrayList<>();
     private List<Call> recording;
+    private boolean transfersCaptured;
     private boolean underWay;
     private boolean closed;
 
@@ -203,7 +204,7 @@ public final class NcclCommunicator implements Communicator {
         ready.record(compute);
         ready.holdBack(transfers);
         if (!to.isEmpty() || !from.isEmpty()) {
-            group.exchange(withHeaders(to, true, sends), withHeaders(from, false, receives));
+            group.exchange(sends, receives);
         }
         if (beside != null) {
             beside.accept(transfers.handle());
@@ -211,6 +212,8 @@ public final class NcclCommunicator implements Communicator {
         counter.sent(call.kind(), sends.stream().mapToLong(Segment::bytes).sum());
         CudaEvent done = markDone(call);
         if (HEADERS && (!to.isEmpty() || !from.isEmpty())) {
+            // Behind the rows, where nobody waits for them.
+            group.exchange(headers(to, true), headers(from, false));
             headers.check(to, from, digest(call));
         }
         underWay = true;
@@ -225,6 +228,7 @@ public final class NcclCommunicator implements Communicator {
         if (recording == null) {
             return watch.mark(transfers, call);
         }
+        transfersCaptured = true;
         captured.record(transfers);
         return captured;
     }
@@ -256,15 +260,12 @@ public final class NcclCommunicator implements Communicator {
         return peers;
     }
 
-    private List<Segment> withHeaders(BitSet peers, boolean outgoing, List<Segment> rows) {
-        if (!HEADERS) {
-            return rows;
+    private List<Segment> headers(BitSet peers, boolean outgoing) {
+        List<Segment> all = new ArrayList<>(peers.cardinality());
+        for (int peer = peers.nextSetBit(0); peer >= 0; peer = peers.nextSetBit(peer + 1)) {
+            long address = outgoing ? headers.outgoing(peer) : headers.incoming(peer);
+            all.add(new Segment(peer, address, MessageHeaders.BYTES));
         }
-        List<Segment> all = new ArrayList<>(rows.size() + peers.cardinality());
-        peers.stream()
-                .forEach(peer -> all.add(new Segment(
-                        peer, outgoing ? headers.outgoing(peer) : headers.incoming(peer), MessageHeaders.BYTES)));
-        all.addAll(rows);
         return all;
     }
 
@@ -366,12 +367,13 @@ public final class NcclCommunicator implements Communicator {
         checkUsable(label);
         awaitAgreements();
         recording = new ArrayList<>();
+        transfersCaptured = false;
         counter = new CommunicatorStats.Counter();
         try {
             CudaGraph graph = CudaGraph.capture(compute, () -> {
                 work.run();
                 // All that was queued beside the compute stream must have come back to it.
-                if (!recording.isEmpty()) {
+                if (transfersCaptured) {
                     captured.record(transfers);
                     captured.holdBack(compute);
                 }
@@ -387,7 +389,7 @@ public final class NcclCommunicator implements Communicator {
             throw e;
         } finally {
             recording = null;
-            counter = made;
+            counter = total;
             underWay = false;
         }
     }
@@ -405,7 +407,7 @@ public final class NcclCommunicator implements Communicator {
         checkUsable(call);
         awaitAgreements();
         announce(call);
-        made.add(perReplay);
+        total.add(perReplay);
         graph.launch();
         watch.mark(compute, call);
     }
@@ -456,7 +458,7 @@ public final class NcclCommunicator implements Communicator {
 
     @Override
     public CommunicatorStats stats() {
-        return made.read();
+        return total.read();
     }
 
     @Override

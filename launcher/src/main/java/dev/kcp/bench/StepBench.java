@@ -33,6 +33,8 @@ public final class StepBench {
     private static final long ROTATION_BYTES = 400L << 20;
     private static final int MOST_LAYERS = 8;
     private static final int WARM_RUNS = 5;
+    /** So that the host's part is compiled before it counts. */
+    private static final int WARM_CALLS = 3000;
 
     private final Communicator communicator;
     private final ConvEngine engine;
@@ -179,9 +181,7 @@ public final class StepBench {
 
     /** Milliseconds of one layer: the median over runs, the most over ranks. */
     private double time(Mode mode, String name, Runnable layers, int count) {
-        for (int i = 0; i < WARM_RUNS; i++) {
-            layers.run();
-        }
+        clock.millis(layers, engine instanceof CudaConvEngine ? WARM_CALLS / count : WARM_RUNS);
         if (mode == Mode.EAGER) {
             return slowest(name, clocked(layers)) / count;
         }

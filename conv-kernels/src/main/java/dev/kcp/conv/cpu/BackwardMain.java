@@ -138,7 +138,7 @@ final class BackwardMain {
         if (dy == null) {
             Arrays.fill(addresses, 0, count, zeros);
         } else {
-            CpuConvEngine.fillRows(addresses, dy, begin, count, columnBytes);
+            ForwardTiles.fillRows(addresses, dy, begin, count, columnBytes);
         }
     }
 

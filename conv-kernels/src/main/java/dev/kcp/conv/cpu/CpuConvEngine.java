@@ -3,6 +3,7 @@ package dev.kcp.conv.cpu;
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.Gradients;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
@@ -21,15 +22,11 @@ import java.util.Locale;
  * from several threads run one after another.
  */
 public final class CpuConvEngine implements ConvEngine {
-    /** Rows of one task of forward. */
-    private static final int TASK_ROWS = 64;
-
     private final boolean vectors;
     private final Workers workers;
     private final RowOps rowOps = new HostRowOps();
     private final Scratch[] scratch;
-    private Memory planes = Memory.allocateHost(0);
-    private Memory zeros = Memory.allocateHost(0);
+    private Memory ownSpace = Memory.allocateHost(0);
     /** Layers of one step see one batch; it is known by its offsets, not by who holds them. */
     private int[] lastOffsets;
 
@@ -94,6 +91,25 @@ public final class CpuConvEngine implements ConvEngine {
         return Tensor.zeros(dtype, shape);
     }
 
+    /** Nothing: the programs are this class's code. */
+    @Override
+    public void prepare() {}
+
+    @Override
+    public long forwardWorkspaceBytes(long rows, long channels) {
+        return CallSpace.bytes(channels);
+    }
+
+    @Override
+    public long backwardWorkspaceBytes(long rows, long channels) {
+        return CallSpace.bytesWithSums(channels);
+    }
+
+    @Override
+    public Memory allocateWorkspace(long bytes) {
+        return Memory.allocateHost(bytes);
+    }
+
     @Override
     public void round(Tensor sums, Tensor dweight, Tensor dbias) {
         TreeSums.store(sums, dweight, dbias);
@@ -107,77 +123,39 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void forward(Shard shard, Operands in, ConvOptions options, Part part, Tensor y) {
-        ShardTables tables = (ShardTables) shard;
-        RowSource rows = prepare(tables, in);
+    public synchronized void forward(
+            Shard shard, Operands in, ConvOptions options, Part part, Tensor y, Memory workspace) {
+        ForwardTiles tiles = ForwardTiles.of((ShardTables) shard, in, begin(in, workspace));
         if (part == Part.SEAM) {
-            workers.run(tables.fragments(), (worker, f) -> {
-                int begin = tables.begin(f);
-                forwardRun(worker, rows, in, f, begin, begin + tables.seamRows(f), y);
-            });
-            return;
+            tiles.seam(workers, scratch, y);
+        } else {
+            tiles.main(workers, scratch, y);
+            zeroSlack(tiles.tables(), y);
         }
-        workers.run(tasks(tables.rows()), (worker, task) -> {
-            int taskEnd = Math.min(tables.rows(), (task + 1) * TASK_ROWS);
-            int row = task * TASK_ROWS;
-            for (int f = tables.fragmentOf(row); row < taskEnd; f++) {
-                int end = Math.min(taskEnd, tables.end(f));
-                forwardRun(worker, rows, in, f, Math.max(row, tables.begin(f) + tables.seamRows(f)), end, y);
-                row = Math.max(row, end);
-            }
-        });
-        zeroSlack(tables, y);
-    }
-
-    private void forwardRun(int worker, RowSource rows, Operands in, int fragment, int begin, int end, Tensor y) {
-        Scratch own = scratch[worker];
-        int channels = (int) in.channels();
-        for (int i = begin; i < end; i += Scratch.TILE_ROWS) {
-            int count = Math.min(Scratch.TILE_ROWS, end - i);
-            for (int c = 0; c < channels; c += Scratch.BLOCK_CHANNELS) {
-                int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
-                long p = preactivations(own, rows, fragment, i, count, c, width, channels);
-                ActivationRows.silu(
-                        p, width * 4L, count, own.whole(width), width, y.rowAddress(i) + c * 2L, y.pitchBytes());
-            }
-        }
-    }
-
-    private long preactivations(
-            Scratch own, RowSource rows, int fragment, int begin, int count, int c, int width, int channels) {
-        rows.window(fragment, begin, begin + count, c * 2L, own.window);
-        long p = own.takeRows(count, width * 4L);
-        PreactivationRows.run(
-                own.window, count, planes.address() + c * 4L, channels * 4L, own.whole(width), width, p, width * 4L);
-        return p;
     }
 
     @Override
     public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
-        ShardTables tables = (ShardTables) shard;
-        RowSource rows = prepare(tables, in);
-        int channels = (int) in.channels();
-        workers.run(tables.fragments(), (worker, f) -> {
-            int count = tables.seamRows(f);
-            Scratch own = scratch[worker];
-            for (int c = 0; c < channels && count > 0; c += Scratch.BLOCK_CHANNELS) {
-                int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
-                long g = preactivations(own, rows, f, tables.begin(f), count, c, width, channels);
-                fillRows(own.dy, dy, tables.begin(f), count, c * 2L);
-                ActivationRows.gradient(options.policy(), g, width * 4L, count, own.whole(width), width, own.dy);
-                for (int r = 0; r < count; r++) {
-                    HostMemory.copy(g + r * width * 4L, head.rowAddress(tables.headBegin(f) + r) + c * 4L, width * 4L);
-                }
-            }
-        });
+        ForwardTiles.of((ShardTables) shard, in, begin(in, null)).head(workers, scratch, options.policy(), dy, head);
     }
 
     @Override
     public synchronized void main(
             Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor dx, Tensor tail, Tensor sums) {
-        ShardTables tables = (ShardTables) shard;
-        RowSource rows = prepare(tables, in);
-        new BackwardMain(tables, in, options, rows, planes.address(), zeros.address(), dy, dx, tail, sums)
+        main((ShardTables) shard, in, options, dy, dx, tail, sums, begin(in, null));
+    }
+
+    private void main(
+            ShardTables tables,
+            Operands in,
+            ConvOptions options,
+            Tensor dy,
+            Tensor dx,
+            Tensor tail,
+            Tensor sums,
+            CallSpace space) {
+        RowSource rows = RowSource.of(tables, in, space.zeros());
+        new BackwardMain(tables, in, options, rows, space.planes(), space.zeros(), dy, dx, tail, sums)
                 .run(workers, scratch);
         if (dx != null) {
             zeroSlack(tables, dx);
@@ -185,9 +163,29 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
+    public synchronized void backward(
+            Shard batch, Operands in, ConvOptions options, Tensor dy, Gradients out, Memory workspace) {
+        ShardTables tables = (ShardTables) batch;
+        CallSpace space = begin(in, workspace);
+        try (Tensor sums = out.wantsSums() ? batchSums(tables, in, options, workspace) : null) {
+            main(tables, in, options, dy, out.dx(), null, sums, space);
+            if (sums != null) {
+                round(sums, out.dweight(), out.dbias());
+            }
+        }
+    }
+
+    private Tensor batchSums(ShardTables tables, Operands in, ConvOptions options, Memory workspace) {
+        DType type = options.policy().sumType();
+        return workspace == null
+                ? allocate(type, tables.nodeCount(), in.sumPlanes(), in.channels())
+                : CallSpace.sums(workspace, type, tables.nodeCount(), in.sumPlanes(), in.channels());
+    }
+
+    @Override
     public synchronized void owed(Shard shard, Operands in, Tensor tail, Tensor received, Tensor dx) {
         ShardTables tables = (ShardTables) shard;
-        prepare(tables, in);
+        CallSpace space = begin(in, null);
         int channels = (int) in.channels();
         workers.run(tables.fragments(), (worker, f) -> {
             int count = tables.owedRows(f);
@@ -206,7 +204,7 @@ public final class CpuConvEngine implements ConvEngine {
                         count,
                         dx.rowAddress(tables.end(f) - count),
                         dx.pitchBytes(),
-                        planes.address(),
+                        space.planes(),
                         channels * (long) Float.BYTES,
                         scratch[worker].whole(channels),
                         channels);
@@ -214,35 +212,20 @@ public final class CpuConvEngine implements ConvEngine {
         });
     }
 
-    /** Makes the taps' planes and the row of zeros; both are kept and grown only when too small. */
-    private RowSource prepare(ShardTables tables, Operands in) {
+    /** Makes the taps' planes and the row of zeros, in the caller's memory or in a block that is kept and grows. */
+    private CallSpace begin(Operands in, Memory workspace) {
         if (closed) {
             throw new IllegalStateException("the engine was closed: device=" + device());
         }
-        long channels = in.channels();
-        planes = atLeast(planes, Taps.bytes(channels));
-        zeros = atLeast(zeros, channels * Float.BYTES);
-        Taps.fill(planes.address(), in.weight(), in.bias());
-        return RowSource.of(tables, in, zeros.address());
-    }
-
-    private static Memory atLeast(Memory memory, long bytes) {
-        if (memory.bytes() >= bytes) {
-            return memory;
+        if (workspace != null) {
+            return CallSpace.fill(workspace, in);
         }
-        memory.close();
-        return Memory.allocateHost(bytes);
-    }
-
-    /** Fills in the addresses of rows of a tensor. */
-    static void fillRows(long[] addresses, Tensor tensor, int begin, int count, long columnBytes) {
-        for (int i = 0; i < count; i++) {
-            addresses[i] = tensor.rowAddress(begin + i) + columnBytes;
+        long bytes = CallSpace.bytes(in.channels());
+        if (ownSpace.bytes() < bytes) {
+            ownSpace.close();
+            ownSpace = Memory.allocateHost(bytes);
         }
-    }
-
-    private static int tasks(int rows) {
-        return (rows + TASK_ROWS - 1) / TASK_ROWS;
+        return CallSpace.fill(ownSpace, in);
     }
 
     private static void zeroSlack(ShardTables tables, Tensor rows) {
@@ -259,8 +242,7 @@ public final class CpuConvEngine implements ConvEngine {
             for (Scratch own : scratch) {
                 own.close();
             }
-            planes.close();
-            zeros.close();
+            ownSpace.close();
         }
     }
 }

@@ -65,6 +65,10 @@ record ConvProgram(String entry, int rowsPerWarp, int sharedBytes) {
         return new ConvProgram("backward_round_" + (doubles ? "fp32" : "bf16"), 0, 0);
     }
 
+    static ConvProgram checkOffsets() {
+        return new ConvProgram("check_offsets", 0, 0);
+    }
+
     private static String math(ConvOptions options) {
         return options.math() == ConvMath.PORTABLE ? "portable" : "fast";
     }
@@ -77,8 +81,9 @@ record ConvProgram(String entry, int rowsPerWarp, int sharedBytes) {
         return in.bias() == null ? "" : "_bias";
     }
 
-    boolean isForward() {
-        return entry.startsWith("forward");
+    /** The source file that holds it, without its ending: the first word of its name says which. */
+    String file() {
+        return "conv_" + entry.substring(0, entry.indexOf('_'));
     }
 
     static int blockThreads() {

@@ -1,20 +1,17 @@
 package dev.kcp.conv.cuda;
 
-import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
-import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.cuda.KernelArguments.Field;
-import dev.kcp.conv.cuda.Kernels.Kernel;
+import dev.kcp.conv.cuda.KernelModule.Origin;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
-import java.util.ArrayList;
 import java.util.List;
 
 /**
@@ -22,50 +19,50 @@ import java.util.List;
  * device memory, so offsets on the device may change from call to call and from graph replay to graph replay. Calls from
  * several threads run one after another.
  *
- * <p>Tensors start at multiples of 16 bytes. Work space between the programs belongs to the engine and grows when a larger
- * batch comes; {@link #prepare} makes it before a graph capture, inside which nothing may be allocated.
+ * <p>Tensors start at multiples of 16 bytes. Work space between the programs belongs to the caller, or to the graph that
+ * {@link CudaGraph} captures, or to the engine, where it grows when a larger batch comes; {@link #prepare(long, long)} makes
+ * the engine's before a capture by somebody else, inside which nothing may be allocated.
  */
 public final class CudaConvEngine implements ConvEngine {
-    private static final int ALIGNMENT_BYTES = 16;
-
     private final CudaStream stream;
     private final CudaDevice ownedDevice;
-    private final boolean checked;
     private final Kernels kernels;
-    private final ProgramRule rule;
-    private final KernelArguments arguments = new KernelArguments();
-    private final Launcher launcher;
+    private final CallArguments arguments = new CallArguments();
+    private final ProgramLaunches launches;
     private final PinnedBlocks pinned;
     private final CudaRowOps rowOps;
-    /** One row of zeros, where dy is null, and one row that nobody reads, where dx is. */
-    private Memory spareRows;
+    private final OwnRoom ownRoom;
+    /** Null but in checked mode. */
+    private final OffsetCheck offsetCheck;
 
-    private Memory scratch;
-    private final List<Memory> retired = new ArrayList<>();
     private boolean closed;
 
-    private CudaConvEngine(CudaStream stream, CudaDevice ownedDevice, boolean checked) {
+    private CudaConvEngine(CudaStream stream, CudaDevice ownedDevice, boolean checked, Origin origin) {
         this.stream = stream;
         this.ownedDevice = ownedDevice;
-        this.checked = checked;
-        kernels = new Kernels(stream.device());
-        rule = new ProgramRule(kernels);
-        launcher = new Launcher(stream, arguments.address(), checked);
+        kernels = new Kernels(stream.device(), origin);
+        launches = new ProgramLaunches(kernels, new Launcher(stream, arguments.address(), checked));
         pinned = new PinnedBlocks(stream.device());
-        rowOps = new CudaRowOps(stream, pinned, checked);
-        spareRows = stream.allocate(0);
-        scratch = stream.allocate(0);
+        rowOps = new CudaRowOps(stream, pinned, checked, origin);
+        ownRoom = new OwnRoom(stream);
+        offsetCheck = checked ? new OffsetCheck(stream, kernels) : null;
     }
 
     /**
      * The programs on a stream, borrowed with its device: they must outlive the engine.
      *
-     * @param checked for finding mistakes: offsets are read back and checked, every launch is waited for and a failed one
-     *     named
-     * @throws dev.kcp.KcpException with code MISSING_DEVICE if this build or this GPU has no kernels
+     * @param checked for finding mistakes: a kernel looks at the offsets before each call on a batch, every launch is waited
+     *     for and a failed one named; nothing can be captured
+     * @throws dev.kcp.KcpException with code MISSING_DEVICE if this build has no kernels for the GPU and they cannot be
+     *     compiled here
      */
     public static CudaConvEngine on(CudaStream stream, boolean checked) {
-        return new CudaConvEngine(stream, null, checked);
+        return on(stream, checked, Origin.BUILT_OR_COMPILED);
+    }
+
+    /** As above, from the given kernels. */
+    static CudaConvEngine on(CudaStream stream, boolean checked, Origin origin) {
+        return new CudaConvEngine(stream, null, checked, origin);
     }
 
     /**
@@ -75,9 +72,14 @@ public final class CudaConvEngine implements ConvEngine {
      */
     public static CudaConvEngine open(int ordinal) {
         CudaDevice device = CudaDevice.open(ordinal);
+        CudaStream stream = null;
         try {
-            return new CudaConvEngine(CudaStream.create(device), device, false);
+            stream = CudaStream.create(device);
+            return new CudaConvEngine(stream, device, false, Origin.BUILT_OR_COMPILED);
         } catch (RuntimeException e) {
+            if (stream != null) {
+                stream.close();
+            }
             device.close();
             throw e;
         }
@@ -93,19 +95,35 @@ public final class CudaConvEngine implements ConvEngine {
         return stream.device().device();
     }
 
-    /** Bytes of work space for batches of this size, whatever the options. */
-    public static long workspaceBytes(long rows, long channels) {
-        long groups = (rows + ConvProgram.GROUP_ROWS - 1) / ConvProgram.GROUP_ROWS;
-        return Math.multiplyExact(
-                Math.multiplyExact(groups, 5L * SiluGradPolicy.FP32.sumType().bytes()), channels);
+    /** None: forward keeps nothing between its blocks. */
+    @Override
+    public long forwardWorkspaceBytes(long rows, long channels) {
+        return 0;
     }
 
-    /** Loads every program and makes the work space for batches up to this size, so that later calls allocate nothing. */
-    public synchronized void prepare(long rows, long channels) {
+    @Override
+    public long backwardWorkspaceBytes(long rows, long channels) {
+        return CallerRoom.bytes(rows, channels);
+    }
+
+    @Override
+    public Memory allocateWorkspace(long bytes) {
+        Memory memory = stream.allocate(bytes);
+        stream.fill(memory.address(), (byte) 0, bytes);
+        return memory;
+    }
+
+    @Override
+    public synchronized void prepare() {
         checkOpen();
-        rule.loadAll();
-        scratch = atLeast(scratch, workspaceBytes(rows, channels));
-        spareRows(channels);
+        stream.device().makeCurrent();
+        launches.loadAll();
+    }
+
+    /** As {@link #prepare()}, and makes the engine's work space for batches up to this size: later calls allocate nothing. */
+    public synchronized void prepare(long rows, long channels) {
+        prepare();
+        ownRoom.reserve(rows, channels);
     }
 
     @Override
@@ -140,7 +158,8 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
-    public Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack) {
+    public synchronized Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack) {
+        checkOpen();
         if (cuSeqlens.dtype() != DType.I32
                 || cuSeqlens.rank() != 1
                 || cuSeqlens.columns() == 0
@@ -148,12 +167,18 @@ public final class CudaConvEngine implements ConvEngine {
             throw new IllegalArgumentException(
                     "cu_seqlens must be INT32 [documents + 1] on " + device() + ": cuSeqlens=" + cuSeqlens);
         }
-        if (checked) {
-            try (Tensor host = stream.download(cuSeqlens)) {
-                ConvChecks.offsets(host, rows, allowSlack);
-            }
+        if (offsetCheck != null) {
+            refuseCapture();
+            offsetCheck.run(cuSeqlens, rows, allowSlack);
         }
         return CudaShard.batch(cuSeqlens.address(), Math.toIntExact(cuSeqlens.columns() - 1), rows);
+    }
+
+    private void refuseCapture() {
+        if (stream.isCapturing()) {
+            throw new IllegalStateException(
+                    "checked mode waits after each launch, which a graph capture cannot hold: device=" + device());
+        }
     }
 
     @Override
@@ -167,21 +192,18 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void forward(Shard shard, Operands in, ConvOptions options, Part part, Tensor y) {
+    public synchronized void forward(
+            Shard shard, Operands in, ConvOptions options, Part part, Tensor y, Memory workspace) {
         CudaShard local = begin(shard, in);
         if (y.rows() == 0 || part == Part.SEAM && local.headRows() == 0) {
             return;
         }
-        arguments.set(Field.OUT, address("y", y));
-        arguments.set(Field.OUT_PITCH, y.pitchBytes());
+        arguments.out("y", y);
         arguments.set(Field.ROWS, y.rows());
-        long tiles = ConvProgram.tiles(in.channels());
         if (part == Part.SEAM) {
-            launchUnits(rule.forwardSeam(options), local.fragments() * tiles);
+            launches.forwardSeam(local, in, options);
         } else {
-            Kernel kernel = rule.forwardMain(in, options, local.hasTables());
-            int rowsPerWarp = kernel.program().rowsPerWarp();
-            launchUnits(kernel, (y.rows() + rowsPerWarp - 1) / rowsPerWarp * tiles);
+            launches.forwardMain(local, in, options, y.rows());
         }
     }
 
@@ -189,9 +211,11 @@ public final class CudaConvEngine implements ConvEngine {
     public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
         CudaShard local = begin(shard, in);
         if (local.headRows() > 0) {
-            setDy(dy, in.channels());
-            arguments.set(Field.HEAD, address("head", head));
-            launchUnits(rule.backwardHead(options), local.fragments() * ConvProgram.tiles(in.channels()));
+            arguments.set(Field.HEAD, "head", head);
+            try (WorkRoom room = room(null)) {
+                setDy(dy, room, in.channels());
+                launches.head(local, in, options);
+            }
         }
     }
 
@@ -200,12 +224,14 @@ public final class CudaConvEngine implements ConvEngine {
             Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor dx, Tensor tail, Tensor sums) {
         CudaShard local = begin(shard, in);
         if (tail != null && local.tailRows() > 0) {
-            arguments.set(Field.TAIL, address("tail", tail));
+            arguments.set(Field.TAIL, "tail", tail);
         }
         if (sums != null && local.nodeCount() > 0) {
-            arguments.set(Field.SUMS, address("sums", sums));
+            arguments.set(Field.SUMS, "sums", sums);
         }
-        mainAndReduce(local, in, options, dy, dx, sums != null);
+        try (WorkRoom room = room(null)) {
+            mainAndReduce(local, in, options, dy, dx, sums != null, room);
+        }
         if (dx != null && local.hasTables()) {
             long slack = dx.rows() - local.rows();
             stream.zeroRows(
@@ -217,60 +243,57 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void backward(Shard batch, Operands in, ConvOptions options, Tensor dy, Gradients out) {
+    public synchronized void backward(
+            Shard batch, Operands in, ConvOptions options, Tensor dy, Gradients out, Memory workspace) {
         CudaShard local = begin(batch, in);
         if (local.rows() == 0) {
-            zero(out.dweight());
-            zero(out.dbias());
+            zero("dweight", out.dweight());
+            zero("dbias", out.dbias());
             return;
         }
-        setGradients(out.dweight(), out.dbias());
-        mainAndReduce(local, in, options, dy, out.dx(), out.wantsSums());
+        arguments.gradients(out.dweight(), out.dbias());
+        try (WorkRoom room = room(workspace)) {
+            mainAndReduce(local, in, options, dy, out.dx(), out.wantsSums(), room);
+        }
     }
 
-    private void zero(Tensor gradient) {
+    /** Closed after the call. */
+    private WorkRoom room(Memory workspace) {
+        if (workspace != null) {
+            return new CallerRoom(stream, workspace);
+        }
+        return stream.isRecording() ? new GraphRoom(stream) : ownRoom;
+    }
+
+    private void zero(String name, Tensor gradient) {
         if (gradient != null) {
             stream.fill(
-                    address("gradient", gradient),
+                    CallArguments.address(name, gradient),
                     (byte) 0,
                     gradient.elements() * gradient.dtype().bytes());
         }
     }
 
     private void mainAndReduce(
-            CudaShard local, Operands in, ConvOptions options, Tensor dy, Tensor dx, boolean wantsSums) {
+            CudaShard local, Operands in, ConvOptions options, Tensor dy, Tensor dx, boolean wantsSums, WorkRoom room) {
         long channels = in.channels();
         if (local.groups() == 0) {
             return;
         }
-        long sumRowBytes =
-                channels * in.sumPlanes() * options.policy().sumType().bytes();
-        if (wantsSums) {
-            scratch = atLeast(scratch, local.scratchRows() * sumRowBytes);
-            arguments.set(Field.SCRATCH, scratch.address());
-        }
-        setDy(dy, channels);
         if (dx == null) {
-            arguments.set(Field.OUT, spareRows(channels) + rowBytes(channels));
-            arguments.set(Field.OUT_PITCH, 0);
+            arguments.scrap(room.scrap(channels));
         } else {
-            arguments.set(Field.OUT, address("dx", dx));
-            arguments.set(Field.OUT_PITCH, dx.pitchBytes());
+            arguments.out("dx", dx);
         }
-        Kernel kernel = rule.backwardMain(in, options, local.hasTables());
-        launcher.launch(
-                kernel.name(),
-                kernel.function(),
-                local.groups() * ConvProgram.tiles(channels),
-                1,
-                ConvProgram.blockThreads(),
-                1,
-                kernel.program().sharedBytes(),
-                false);
-        if (wantsSums && local.ranges() > 0) {
-            Kernel reduce = rule.backwardReduce(options, local.hasTables());
-            long columns = channels * in.sumPlanes();
-            launcher.launch(reduce.name(), reduce.function(), (columns + 31) / 32, local.ranges(), 32, 8, 0, true);
+        if (wantsSums) {
+            long rowBytes =
+                    channels * in.sumPlanes() * options.policy().sumType().bytes();
+            arguments.set(Field.SCRATCH, room.sums(local.scratchRows() * rowBytes, channels));
+        }
+        setDy(dy, room, channels);
+        launches.backwardMain(local, in, options);
+        if (wantsSums) {
+            launches.backwardReduce(local, in, options);
         }
     }
 
@@ -278,119 +301,38 @@ public final class CudaConvEngine implements ConvEngine {
     public synchronized void owed(Shard shard, Operands in, Tensor tail, Tensor received, Tensor dx) {
         CudaShard local = begin(shard, in);
         if (local.tailRows() > 0) {
-            arguments.set(Field.TAIL, address("tail", tail));
-            arguments.set(Field.RECEIVED, received.rows() == 0 ? 0 : address("received", received));
-            arguments.set(Field.OUT, address("dx", dx));
-            arguments.set(Field.OUT_PITCH, dx.pitchBytes());
-            launchUnits(rule.backwardOwed(), local.fragments() * ConvProgram.tiles(in.channels()));
+            arguments.set(Field.TAIL, "tail", tail);
+            if (received.rows() > 0) {
+                arguments.set(Field.RECEIVED, "received", received);
+            }
+            arguments.out("dx", dx);
+            launches.owed(local, in);
         }
     }
 
     @Override
     public synchronized void round(Tensor sums, Tensor dweight, Tensor dbias) {
         checkOpen();
-        arguments.clear();
-        setGradients(dweight, dbias);
-        arguments.set(Field.SUMS, sums.extent(0) == 0 ? 0 : address("sums", sums));
-        arguments.set(Field.CHANNELS, sums.columns());
-        arguments.set(Field.SUM_PLANES, sums.extent(1));
-        Kernel kernel = rule.backwardRound(sums.dtype() == DType.F64);
-        long columns = sums.columns() * sums.extent(1);
         stream.device().makeCurrent();
-        launcher.launch(kernel.name(), kernel.function(), (columns + 255) / 256, 1, 256, 1, 0, false);
+        arguments.beginSums(sums);
+        arguments.gradients(dweight, dbias);
+        launches.round(sums);
     }
 
-    /** Fills in what every program reads. */
     private CudaShard begin(Shard shard, Operands in) {
         checkOpen();
         stream.device().makeCurrent();
         CudaShard local = (CudaShard) shard;
-        arguments.clear();
-        local.set(arguments);
-        arguments.set(Field.X, in.x().rows() == 0 ? 0 : address("x", in.x()));
-        arguments.set(Field.X_PITCH, in.x().pitchBytes());
-        arguments.set(Field.ROWS, in.x().rows());
-        arguments.set(Field.CHANNELS, in.channels());
-        arguments.set(Field.WEIGHT, denseAddress("weight", in.weight()));
-        arguments.set(Field.WEIGHT_IS_BF16, in.weight().dtype() == DType.BF16);
-        if (in.bias() != null) {
-            arguments.set(Field.BIAS, denseAddress("bias", in.bias()));
-            arguments.set(Field.BIAS_IS_BF16, in.bias().dtype() == DType.BF16);
-        }
-        if (in.history() != null && in.history().rows() > 0) {
-            arguments.set(Field.HISTORY, denseAddress("history", in.history()));
-        }
-        arguments.set(Field.SUM_PLANES, in.sumPlanes());
+        arguments.begin(local, in);
         return local;
     }
 
-    private void setDy(Tensor dy, long channels) {
+    private void setDy(Tensor dy, WorkRoom room, long channels) {
         if (dy == null) {
-            arguments.set(Field.DY, spareRows(channels));
+            arguments.noDy(room.zeros(channels));
         } else {
-            arguments.set(Field.DY, address("dy", dy));
-            arguments.set(Field.DY_PITCH, dy.pitchBytes());
+            arguments.dy(dy);
         }
-    }
-
-    private void setGradients(Tensor dweight, Tensor dbias) {
-        if (dweight != null) {
-            arguments.set(Field.DWEIGHT, denseAddress("dweight", dweight));
-            arguments.set(Field.DWEIGHT_IS_BF16, dweight.dtype() == DType.BF16);
-        }
-        if (dbias != null) {
-            arguments.set(Field.DBIAS, denseAddress("dbias", dbias));
-            arguments.set(Field.DBIAS_IS_BF16, dbias.dtype() == DType.BF16);
-        }
-    }
-
-    private void launchUnits(Kernel kernel, long warps) {
-        long blocks = (warps + ConvProgram.BLOCK_WARPS - 1) / ConvProgram.BLOCK_WARPS;
-        launcher.launch(kernel.name(), kernel.function(), blocks, 1, ConvProgram.blockThreads(), 1, 0, false);
-    }
-
-    /** A row of zeros and, after it, a row for what nobody reads. */
-    private long spareRows(long channels) {
-        long bytes = 2 * rowBytes(channels);
-        if (spareRows.bytes() < bytes) {
-            spareRows = atLeast(spareRows, bytes);
-            stream.fill(spareRows.address(), (byte) 0, bytes);
-        }
-        return spareRows.address();
-    }
-
-    private static long rowBytes(long channels) {
-        return channels * DType.BF16.bytes();
-    }
-
-    private Memory atLeast(Memory memory, long bytes) {
-        if (memory.bytes() >= bytes) {
-            return memory;
-        }
-        if (stream.isCapturing()) {
-            throw new IllegalStateException(
-                    "work space must be made before a graph capture, by prepare(rows, channels):" + " bytes="
-                            + memory.bytes() + " wanted=" + bytes);
-        }
-        // A captured graph may still write to the smaller block; growing by half at least bounds what such blocks hold.
-        retired.add(memory);
-        return stream.allocate(Math.max(bytes, memory.bytes() + memory.bytes() / 2));
-    }
-
-    private static long denseAddress(String name, Tensor tensor) {
-        if (!tensor.isDense()) {
-            throw new IllegalArgumentException(name + " must be dense: " + name + "=" + tensor);
-        }
-        return address(name, tensor);
-    }
-
-    private static long address(String name, Tensor tensor) {
-        long address = tensor.address();
-        if (address % ALIGNMENT_BYTES != 0) {
-            throw new IllegalArgumentException(name + " must start at a multiple of " + ALIGNMENT_BYTES
-                    + " bytes: address=0x" + Long.toHexString(address));
-        }
-        return address;
     }
 
     private void checkOpen() {
@@ -405,13 +347,14 @@ public final class CudaConvEngine implements ConvEngine {
             return;
         }
         closed = true;
-        retired.forEach(Memory::close);
-        scratch.close();
-        spareRows.close();
+        ownRoom.free();
+        if (offsetCheck != null) {
+            offsetCheck.close();
+        }
         stream.synchronize();
         rowOps.close();
         pinned.close();
-        launcher.close();
+        launches.close();
         arguments.close();
         kernels.close();
         if (ownedDevice != null) {

@@ -33,11 +33,11 @@ final class CudaRowOps implements RowOps, AutoCloseable {
     private final CUfunc_st addFloats;
     private final CUfunc_st addDoubles;
 
-    CudaRowOps(CudaStream stream, PinnedBlocks pinned, boolean checked) {
+    CudaRowOps(CudaStream stream, PinnedBlocks pinned, boolean checked, KernelModule.Origin origin) {
         this.stream = stream;
         this.pinned = pinned;
         launcher = new Launcher(stream, arguments.address(), checked);
-        module = KernelModule.load(stream.device(), "rows");
+        module = KernelModule.load(stream.device(), "rows", origin);
         move = module.function("rows_move", 0);
         addFloats = module.function("rows_add_float", 0);
         addDoubles = module.function("rows_add_double", 0);

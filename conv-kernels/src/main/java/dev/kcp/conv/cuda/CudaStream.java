@@ -112,6 +112,11 @@ public final class CudaStream implements AutoCloseable {
         graphMemory = memory;
     }
 
+    /** Whether what is allocated here now belongs to a graph. */
+    boolean isRecording() {
+        return graphMemory != null;
+    }
+
     private void free(CUdeviceptr pointer) {
         device.makeCurrent();
         if (closed) {

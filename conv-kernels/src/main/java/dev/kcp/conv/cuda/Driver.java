@@ -77,8 +77,9 @@ final class Driver {
         check("cuCtxSetCurrent", code);
     }
 
+    /** Whether the system finds and loads a library. */
     @SuppressWarnings("restricted")
-    private static boolean canLoad(String library) {
+    static boolean canLoad(String library) {
         try {
             SymbolLookup.libraryLookup(library, Arena.global());
             return true;

@@ -6,6 +6,7 @@ import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import java.io.IOException;
 import java.io.InputStream;
+import java.util.List;
 import jcuda.driver.CUfunction;
 import jcuda.driver.CUfunction_attribute;
 import jcuda.driver.CUmodule;
@@ -13,44 +14,79 @@ import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
 import org.bytedeco.cuda.cudart.CUfunc_st;
 
-/** One file of kernels on one device: machine code for several GPU generations, built by nvcc and kept in the jar. */
+/**
+ * One file of kernels on one device: machine code for several GPU generations, built by nvcc and kept in the jar; where
+ * there is none for this GPU, compiled here.
+ */
 final class KernelModule implements AutoCloseable {
+    /** Where kernels may come from. */
+    enum Origin {
+        /** The jar's machine code, or what NVRTC makes of the jar's sources where that has none for the GPU. */
+        BUILT_OR_COMPILED,
+        /** The jar's sources. */
+        COMPILED
+    }
+
+    /** Files that every engine loads. */
+    static final List<String> NEEDED = List.of("conv_forward", "conv_backward", "rows");
+
     private final CudaDevice device;
-    private final CUmodule module = new CUmodule();
+    private final CUmodule module;
     private boolean closed;
 
-    private KernelModule(CudaDevice device, byte[] code, String name) {
+    private KernelModule(CudaDevice device, CUmodule module) {
         this.device = device;
-        device.makeCurrent();
-        int result = JCudaDriver.cuModuleLoadData(module, code);
-        if (result == CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU) {
-            throw new KcpException(
-                    Code.MISSING_DEVICE,
-                    "no kernels for this GPU in " + name + ": device=" + device.name() + " computeCapability="
-                            + device.computeCapability());
-        }
-        check("cuModuleLoadData(" + name + ")", result);
+        this.module = module;
     }
 
     /**
      * Loads a file of kernels.
      *
      * @param name as of its source, without folder and ending
-     * @throws KcpException with code MISSING_DEVICE if the build had no nvcc, or the GPU's generation is not among those built
+     * @throws KcpException with code MISSING_DEVICE if the jar has no machine code for the GPU and none can be made here
      */
-    static KernelModule load(CudaDevice device, String name) {
+    static KernelModule load(CudaDevice device, String name, Origin origin) {
+        CUmodule built = origin == Origin.COMPILED ? null : loadBuilt(device, name);
+        if (built != null) {
+            return new KernelModule(device, built);
+        }
+        byte[] code = KernelCompiler.compile(KernelSource.of(name), device);
+        CUmodule compiled = new CUmodule();
+        device.makeCurrent();
+        check("cuModuleLoadData(" + name + ")", JCudaDriver.cuModuleLoadData(compiled, code));
+        return new KernelModule(device, compiled);
+    }
+
+    /** The jar's machine code, loaded, or null where it has none for this GPU. */
+    private static CUmodule loadBuilt(CudaDevice device, String name) {
         String file = name + ".fatbin";
         try (InputStream in = KernelModule.class.getResourceAsStream(file)) {
             if (in == null) {
-                throw new KcpException(
-                        Code.MISSING_DEVICE,
-                        "this build of kcp has no GPU kernels: build it where nvcc (CUDA 13) is on PATH or in CUDA_HOME;"
-                                + " missing=" + file);
+                return null;
             }
-            return new KernelModule(device, in.readAllBytes(), file);
+            device.makeCurrent();
+            CUmodule module = new CUmodule();
+            int result = JCudaDriver.cuModuleLoadData(module, in.readAllBytes());
+            if (result == CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU) {
+                return null;
+            }
+            check("cuModuleLoadData(" + name + ")", result);
+            return module;
         } catch (IOException e) {
             throw new KcpException(Code.MISSING_DEVICE, "the GPU kernels cannot be read: " + file, e);
         }
+    }
+
+    /** Whether {@link #load} would succeed for all needed files; compiles nothing. */
+    static boolean isAvailable(CudaDevice device) {
+        for (String name : NEEDED) {
+            CUmodule built = loadBuilt(device, name);
+            if (built == null) {
+                return KernelCompiler.isAvailable(device);
+            }
+            new KernelModule(device, built).close();
+        }
+        return true;
     }
 
     /** A kernel by the name of its entry. */

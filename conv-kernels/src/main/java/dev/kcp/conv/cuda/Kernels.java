@@ -1,5 +1,6 @@
 package dev.kcp.conv.cuda;
 
+import dev.kcp.conv.cuda.KernelModule.Origin;
 import java.util.HashMap;
 import java.util.Map;
 import org.bytedeco.cuda.cudart.CUfunc_st;
@@ -13,32 +14,38 @@ final class Kernels implements AutoCloseable {
         }
     }
 
-    private final KernelModule forward;
-    private final KernelModule backward;
+    private final CudaDevice device;
+    private final Origin origin;
+    private final Map<String, KernelModule> modules = new HashMap<>();
     private final Map<ConvProgram, Kernel> kernels = new HashMap<>();
 
-    Kernels(CudaDevice device) {
-        forward = KernelModule.load(device, "conv_forward");
+    /** Loads what every engine needs, so that a GPU without kernels is known at once. */
+    Kernels(CudaDevice device, Origin origin) {
+        this.device = device;
+        this.origin = origin;
         try {
-            backward = KernelModule.load(device, "conv_backward");
+            module("conv_forward");
+            module("conv_backward");
         } catch (RuntimeException e) {
-            forward.close();
+            close();
             throw e;
         }
     }
 
     Kernel get(ConvProgram program) {
-        return kernels.computeIfAbsent(program, this::load);
+        return kernels.computeIfAbsent(
+                program,
+                missing ->
+                        new Kernel(missing, module(missing.file()).function(missing.entry(), missing.sharedBytes())));
     }
 
-    private Kernel load(ConvProgram program) {
-        KernelModule module = program.isForward() ? forward : backward;
-        return new Kernel(program, module.function(program.entry(), program.sharedBytes()));
+    private KernelModule module(String file) {
+        return modules.computeIfAbsent(file, name -> KernelModule.load(device, name, origin));
     }
 
     @Override
     public void close() {
-        backward.close();
-        forward.close();
+        modules.values().forEach(KernelModule::close);
+        modules.clear();
     }
 }

@@ -2,6 +2,7 @@ package dev.kcp.conv.cuda;
 
 import static dev.kcp.conv.cuda.Driver.check;
 
+import dev.kcp.KcpException;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import java.lang.foreign.ValueLayout;
@@ -80,8 +81,8 @@ final class Launcher implements AutoCloseable {
         if (checked) {
             try {
                 stream.synchronize();
-            } catch (RuntimeException e) {
-                throw new IllegalStateException("kernel failed: kernel=" + name, e);
+            } catch (KcpException e) {
+                throw new KcpException(e.code(), "kernel failed: " + e.getMessage() + " kernel=" + name, e);
             }
         }
     }

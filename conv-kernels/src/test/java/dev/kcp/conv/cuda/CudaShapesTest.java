@@ -67,8 +67,10 @@ class CudaShapesTest {
         try (ConvCase in = ConvCase.random(3, 65_536, 5, 3, 9)) {
             assertCpuBits(in);
         }
-        try (ConvCase in = ConvCase.random(3, 65_544, 7)) {
-            assertCpuBits(in);
+        for (int channels : new int[] {65_544, 70_000}) {
+            try (ConvCase in = ConvCase.random(3, channels, 7)) {
+                assertCpuBits(in);
+            }
         }
     }
 
@@ -76,7 +78,8 @@ class CudaShapesTest {
     void everyLengthAroundAChunkAndALeaf() {
         for (int length : new int[] {
             1, 2, 3, 4, 5, 7, 8, 9, 61, 62, 63, 64, 65, 66, 67, 127, 128, 129, 130, 131, 132, 510, 511, 512, 513, 514,
-            515, 516, 1023, 1024, 1025, 1026, 1027, 1028
+            515, 516, 1020, 1021, 1022, 1023, 1024, 1025, 1026, 1027, 1028, 1029, 1030, 1031, 1032, 2046, 2047, 2048,
+            2049, 2050, 2051, 2052
         }) {
             try (ConvCase in = ConvCase.random(length, 16, length)) {
                 assertCpuBits(in);
@@ -272,6 +275,43 @@ class CudaShapesTest {
             }
             assertThat(free - cuda.stream().device().freeBytes()).isLessThan(16L << 20);
         }
+    }
+
+    /** Two graphs of an engine that was prepared for no size, and calls of it between their replays. */
+    @Test
+    void workSpaceInACaptureIsTheGraphsOwn() {
+        try (CudaConvEngine fresh = CudaConvEngine.open(0);
+                ConvCase small = ConvCase.random(13, 64, 300, 5);
+                ConvCase large = ConvCase.random(14, 64, 40, 1200);
+                OnDevice one = new OnDevice(fresh, small, DType.F32);
+                OnDevice two = new OnDevice(fresh, large, DType.F32);
+                OnDevice wantOne = new OnDevice(fresh, small, DType.F32);
+                OnDevice wantTwo = new OnDevice(fresh, large, DType.F32)) {
+            CausalConv1d conv = new CausalConv1d(fresh, ConvOptions.DEFAULT);
+            conv.prepare();
+            try (CudaGraph first = CudaGraph.capture(fresh.stream(), () -> {
+                        one.run(ConvOptions.DEFAULT);
+                        Gradients sums = new Gradients(null, one.gradients.dweight(), null);
+                        conv.backward(one.x, one.weight, null, one.offsets, null, sums);
+                        conv.backward(one.x, one.weight, null, one.offsets, one.dy, sums);
+                    });
+                    CudaGraph second = CudaGraph.capture(fresh.stream(), () -> two.run(ConvOptions.DEFAULT))) {
+                for (int i = 0; i < 10; i++) {
+                    first.launch();
+                    wantTwo.run(ConvOptions.DEFAULT);
+                    second.launch();
+                    wantOne.run(ConvOptions.DEFAULT);
+                }
+                assertSameResults(one, wantOne);
+                assertSameResults(two, wantTwo);
+            }
+        }
+    }
+
+    private static void assertSameResults(OnDevice got, OnDevice want) {
+        Tolerance.assertSameBits("y", got.host(got.y), want.host(want.y));
+        Tolerance.assertSameBits("dx", got.host(got.gradients.dx()), want.host(want.gradients.dx()));
+        Tolerance.assertSameBits("dweight", got.host(got.gradients.dweight()), want.host(want.gradients.dweight()));
     }
 
     @Test

@@ -15,6 +15,7 @@ import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.Tolerance;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -51,7 +52,7 @@ class CudaShardTest {
     }
 
     /** One rank's fragments of a random batch, some in another order than their tokens'. */
-    private static ShardTables tables(Random random) {
+    static ShardTables tables(Random random) {
         List<Span> spans = new ArrayList<>();
         int packed = 0;
         int alignment = random.nextBoolean() ? 64 : 1;
@@ -112,7 +113,7 @@ class CudaShardTest {
         }
     }
 
-    private record Case(Tensor x, Tensor dy, Tensor weight, Tensor bias, Tensor history, Tensor received)
+    record Case(Tensor x, Tensor dy, Tensor weight, Tensor bias, Tensor history, Tensor received)
             implements AutoCloseable {
         Case(Random random, int rows, int channels, boolean withBias) {
             this(
@@ -135,7 +136,7 @@ class CudaShardTest {
     }
 
     /** y, head, dx, tail and sums of the shard, on the engine's device. */
-    private static List<Tensor> run(
+    static List<Tensor> run(
             ConvEngine engine, ShardTables tables, Case in, ConvOptions options, Function<Tensor, Tensor> place) {
         Tensor x = place.apply(in.x());
         Tensor dy = place.apply(in.dy());
@@ -158,7 +159,7 @@ class CudaShardTest {
             engine.owed(shard, operands, tail, received, dx);
         }
         for (Tensor tensor : Arrays.asList(x, dy, weight, bias, history, received)) {
-            if (tensor != null && tensor.device().equals(cuda.device())) {
+            if (tensor != null && tensor.device().kind() == Device.Kind.CUDA) {
                 tensor.close();
             }
         }

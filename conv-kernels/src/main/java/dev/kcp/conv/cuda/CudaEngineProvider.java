@@ -1,0 +1,28 @@
+package dev.kcp.conv.cuda;
+
+import dev.kcp.KcpException;
+import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.ConvEngineProvider;
+import dev.kcp.tensor.Device;
+
+/** NVIDIA GPUs, each with a stream of its own per engine. */
+public final class CudaEngineProvider implements ConvEngineProvider {
+    @Override
+    public Device.Kind kind() {
+        return Device.Kind.CUDA;
+    }
+
+    @Override
+    public boolean isSupported(Device device) {
+        try (CudaDevice gpu = CudaDevice.open(device.ordinal())) {
+            return KernelModule.isAvailable(gpu);
+        } catch (KcpException e) {
+            return false;
+        }
+    }
+
+    @Override
+    public ConvEngine open(Device device) {
+        return CudaConvEngine.open(device.ordinal());
+    }
+}

@@ -1,0 +1,101 @@
+package dev.kcp.conv.cuda;
+
+import dev.kcp.conv.ConvEngine.Operands;
+import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.cuda.Kernels.Kernel;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Tensor;
+
+/** How many blocks of which kernel each program launches. The argument block was filled by the caller. */
+final class ProgramLaunches implements AutoCloseable {
+    private static final int ROUND_THREADS = 256;
+    /** Threads of reduce: columns of sums, and the parts of a column. */
+    private static final int REDUCE_COLUMNS = 32;
+
+    private static final int REDUCE_PARTS = 8;
+
+    private final ProgramRule rule;
+    private final Launcher launcher;
+
+    ProgramLaunches(Kernels kernels, Launcher launcher) {
+        rule = new ProgramRule(kernels);
+        this.launcher = launcher;
+    }
+
+    /** Looks every program up, so that none is loaded by a later call. */
+    void loadAll() {
+        rule.loadAll();
+    }
+
+    /** A warp per so many rows and channel tile. */
+    void forwardMain(CudaShard shard, Operands in, ConvOptions options, long rows) {
+        Kernel kernel = rule.forwardMain(in, options, shard.hasTables());
+        int rowsPerWarp = kernel.program().rowsPerWarp();
+        launchWarps(kernel, (rows + rowsPerWarp - 1) / rowsPerWarp * ConvProgram.tiles(in.channels()));
+    }
+
+    void forwardSeam(CudaShard shard, Operands in, ConvOptions options) {
+        launchFragments(rule.forwardSeam(options), shard, in);
+    }
+
+    void head(CudaShard shard, Operands in, ConvOptions options) {
+        launchFragments(rule.backwardHead(options), shard, in);
+    }
+
+    void owed(CudaShard shard, Operands in) {
+        launchFragments(rule.backwardOwed(), shard, in);
+    }
+
+    /** A block per group of leaves and channel tile. */
+    void backwardMain(CudaShard shard, Operands in, ConvOptions options) {
+        Kernel kernel = rule.backwardMain(in, options, shard.hasTables());
+        launcher.launch(
+                kernel.name(),
+                kernel.function(),
+                shard.groups() * ConvProgram.tiles(in.channels()),
+                1,
+                ConvProgram.blockThreads(),
+                1,
+                kernel.program().sharedBytes(),
+                false);
+    }
+
+    /** Starts before main has ended, and waits for that end on the device. */
+    void backwardReduce(CudaShard shard, Operands in, ConvOptions options) {
+        if (shard.ranges() > 0) {
+            Kernel kernel = rule.backwardReduce(options, shard.hasTables());
+            long columns = in.channels() * in.sumPlanes();
+            launcher.launch(
+                    kernel.name(),
+                    kernel.function(),
+                    (columns + REDUCE_COLUMNS - 1) / REDUCE_COLUMNS,
+                    shard.ranges(),
+                    REDUCE_COLUMNS,
+                    REDUCE_PARTS,
+                    0,
+                    true);
+        }
+    }
+
+    void round(Tensor sums) {
+        Kernel kernel = rule.backwardRound(sums.dtype() == DType.F64);
+        long columns = sums.columns() * sums.extent(1);
+        long blocks = (columns + ROUND_THREADS - 1) / ROUND_THREADS;
+        launcher.launch(kernel.name(), kernel.function(), blocks, 1, ROUND_THREADS, 1, 0, false);
+    }
+
+    /** A warp per fragment and channel tile. */
+    private void launchFragments(Kernel kernel, CudaShard shard, Operands in) {
+        launchWarps(kernel, shard.fragments() * ConvProgram.tiles(in.channels()));
+    }
+
+    private void launchWarps(Kernel kernel, long warps) {
+        long blocks = (warps + ConvProgram.BLOCK_WARPS - 1) / ConvProgram.BLOCK_WARPS;
+        launcher.launch(kernel.name(), kernel.function(), blocks, 1, ConvProgram.blockThreads(), 1, 0, false);
+    }
+
+    @Override
+    public void close() {
+        launcher.close();
+    }
+}
