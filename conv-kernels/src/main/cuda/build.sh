@@ -30,11 +30,7 @@ for generation in $generations; do
 done
 
 mkdir -p "$out"
-<<<<<<< HEAD
-for file in conv_forward conv_backward rows train; do
-=======
-for file in conv_forward conv_backward conv_check rows; do
->>>>>>> main
+for file in conv_forward conv_backward conv_check rows train train_products; do
   made=$out/$file.fatbin
   if [ -f "$made" ] && [ -z "$(find "$source" -type f -newer "$made")" ]; then
     continue

@@ -1,11 +1,12 @@
 package dev.kcp.train;
 
 import dev.kcp.comm.Communicator;
-import dev.kcp.comm.LocalCommunicator;
+import dev.kcp.comm.LocalRanks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.core.Layout;
-import dev.kcp.core.Partition;
+import dev.kcp.nccl.NcclCommunicator;
+import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.train.cuda.CudaTrainEngine;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -18,12 +19,14 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Where the time of a step on one GPU goes: a program of its own, for people. Prints milliseconds of a step by program, each
- * between two events on the stream with steps called and not replayed, and what the host does before each step.
+ * Where the time of a step goes on GPUs: a program of its own, for people. Prints milliseconds of a step by program, each
+ * between two events on the stream with steps called and not replayed, and of replayed steps what the host does.
  *
- * <pre>java ... dev.kcp.train.StepProfile TEXT LAYERS CHANNELS TOKENS ALIGN STEPS</pre>
+ * <pre>java ... dev.kcp.train.StepProfile TEXT LAYERS CHANNELS TOKENS ALIGN STEPS WORLD</pre>
  */
 public final class StepProfile {
+    private static final Duration DEADLINE = Duration.ofMinutes(1);
+
     /** One call's events. */
     private record Span(String program, CudaEvent begin, CudaEvent end) {}
 
@@ -39,16 +42,24 @@ public final class StepProfile {
         int tokens = Integer.parseInt(arguments[3]);
         int align = Integer.parseInt(arguments[4]);
         int steps = Integer.parseInt(arguments[5]);
+        int world = Integer.parseInt(arguments[6]);
         ModelShape shape = new ModelShape(Integer.parseInt(arguments[1]), Integer.parseInt(arguments[2]));
         TrainConfig config = new TrainConfig(
                 shape, tokens, steps, 1, 0.002, 0.1, 1, Layout.CONTIGUOUS, align, true, align % 64 == 0);
-        try (CudaTrainEngine gpu = BothEngines.openGpu(0);
-                Communicator alone =
-                        LocalCommunicator.group(1, Duration.ofMinutes(1)).getFirst()) {
-            Packer packer = new Packer(TextCorpus.read(List.of(Path.of(arguments[0])), false), tokens, 1);
-            new StepProfile(gpu).called(config, alone, packer);
-            replayed(config, alone, gpu, packer);
-        }
+        TextCorpus corpus = TextCorpus.read(List.of(Path.of(arguments[0])), false);
+        LocalRanks.run(world, DEADLINE, control -> {
+            Path nccl = world == 1 ? null : NcclLibrary.require(System.getenv());
+            try (CudaTrainEngine gpu = BothEngines.openGpu(control.rank());
+                    NcclCommunicator group = NcclCommunicator.create(control, gpu.stream(), nccl, DEADLINE)) {
+                Packer packer = new Packer(corpus, tokens, 1);
+                if (world == 1) {
+                    new StepProfile(gpu).called(config, group, packer);
+                }
+                gpu.join(group);
+                replayed(config, group, gpu, packer);
+            }
+            return null;
+        });
     }
 
     private void called(TrainConfig config, Communicator alone, Packer packer) {
@@ -124,35 +135,57 @@ public final class StepProfile {
         }
     }
 
-    /** Wall time of replayed steps, and what of it the host spends before the device starts. */
-    private static void replayed(TrainConfig config, Communicator alone, CudaTrainEngine gpu, Packer packer) {
-        try (TrainStep train = new TrainStep(config, alone, gpu)) {
-            long all = 0;
-            long packing = 0;
-            for (int step = 1; step <= config.steps(); step++) {
-                long begin = System.nanoTime();
-                PackedBatch batch = packer.next();
-                long packed = System.nanoTime();
-                train.run(step, batch, 0.001);
-                if (step > config.steps() / 2) {
-                    packing += packed - begin;
-                    all += System.nanoTime() - begin;
-                }
-            }
-            double counted = 1e6 * (config.steps() - config.steps() / 2);
-            System.out.printf("replayed step %.3f ms, of it packing %.3f ms%n", all / counted, packing / counted);
-            PackedBatch batch = packer.next();
-            for (String what : List.of("partition", "tiles")) {
-                long begin = System.nanoTime();
-                for (int i = 0; i < 200; i++) {
-                    Partition partition =
-                            Partition.of(config.layout(), batch.cuSeqlens(), alone.size(), config.align());
-                    if (what.equals("tiles") && config.sameBits()) {
-                        TilePlan.exact(partition, config.align());
+    /** Wall time of replayed steps: before the device is given the step, while it is given, and waiting for it. */
+    private static void replayed(TrainConfig config, Communicator group, CudaTrainEngine gpu, Packer packer) {
+        long[] nanos = new long[4];
+        float[] device = new float[1];
+        CudaEvent begin = new CudaEvent(gpu.stream().device());
+        CudaEvent end = new CudaEvent(gpu.stream().device());
+        TrainEngine engine = (TrainEngine) Proxy.newProxyInstance(
+                StepProfile.class.getClassLoader(), new Class<?>[] {TrainEngine.class}, (proxy, method, given) -> {
+                    long since = System.nanoTime();
+                    switch (method.getName()) {
+                        case "step" -> {
+                            begin.record(gpu.stream());
+                            gpu.step(given[0], (Runnable) given[1]);
+                            end.record(gpu.stream());
+                            nanos[1] += System.nanoTime() - since;
+                            return null;
+                        }
+                        case "read" -> {
+                            call(gpu, method, given);
+                            nanos[2] += System.nanoTime() - since;
+                            device[0] += end.millisSince(begin);
+                            return null;
+                        }
+                        default -> {
+                            return call(gpu, method, given);
+                        }
                     }
+                });
+        try (TrainStep train = new TrainStep(config, group, engine)) {
+            for (int step = 1; step <= config.steps(); step++) {
+                if (step == config.steps() / 2 + 1) {
+                    java.util.Arrays.fill(nanos, 0);
+                    device[0] = 0;
                 }
-                System.out.printf("host: %s %.3f ms%n", what, (System.nanoTime() - begin) / 200e6);
+                long since = System.nanoTime();
+                PackedBatch batch = packer.next();
+                nanos[3] += System.nanoTime() - since;
+                train.run(step, batch, 0.001);
+                nanos[0] += System.nanoTime() - since;
             }
+        }
+        double counted = config.steps() - config.steps() / 2;
+        if (group.rank() == 0) {
+            System.out.printf(
+                    "replayed: step %.3f ms, on the device %.3f ms; host: packing %.3f ms, giving the step %.3f ms, "
+                            + "waiting for it %.3f ms%n",
+                    nanos[0] / counted / 1e6,
+                    device[0] / counted,
+                    nanos[3] / counted / 1e6,
+                    nanos[1] / counted / 1e6,
+                    nanos[2] / counted / 1e6);
         }
     }
 }

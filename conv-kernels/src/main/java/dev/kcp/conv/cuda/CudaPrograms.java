@@ -37,7 +37,8 @@ public final class CudaPrograms implements AutoCloseable {
      * @throws dev.kcp.KcpException with code MISSING_DEVICE if this build or this GPU has no such kernels
      */
     public static CudaPrograms load(CudaStream stream, String name, int words) {
-        return new CudaPrograms(stream, words, KernelModule.load(stream.device(), name));
+        return new CudaPrograms(
+                stream, words, KernelModule.load(stream.device(), name, KernelModule.Origin.BUILT_OR_COMPILED));
     }
 
     /** The next launch's argument, from its first field on. */
@@ -54,12 +55,21 @@ public final class CudaPrograms implements AutoCloseable {
 
     /** Queues a kernel; no blocks are no launch. */
     public void launch(String entry, long blocks, int blockThreads) {
+        launch(entry, blocks, blockThreads, 0);
+    }
+
+    /**
+     * Queues a kernel; no blocks are no launch.
+     *
+     * @param sharedBytes shared memory of a block beside what the kernel declares; the same in all launches of an entry
+     */
+    public void launch(String entry, long blocks, int blockThreads, int sharedBytes) {
         if (blocks == 0) {
             return;
         }
-        CUfunc_st function = functions.computeIfAbsent(entry, name -> module.function(name, 0));
+        CUfunc_st function = functions.computeIfAbsent(entry, name -> module.function(name, sharedBytes));
         stream.device().makeCurrent();
-        launcher.launch(entry, function, blocks, 1, blockThreads, 1, 0, false);
+        launcher.launch(entry, function, blocks, 1, blockThreads, 1, sharedBytes, false);
     }
 
     @Override

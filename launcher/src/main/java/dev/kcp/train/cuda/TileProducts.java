@@ -27,6 +27,7 @@ final class TileProducts implements AutoCloseable {
     private final CudaStream stream;
     private final Cublas cublas;
     private final TreeSums tree;
+    private final SmallTiles small;
     private final Scratch tileSums;
     private final List<Scratch> levels = new ArrayList<>();
 
@@ -34,6 +35,7 @@ final class TileProducts implements AutoCloseable {
         this.stream = stream;
         this.cublas = cublas;
         this.tree = tree;
+        small = new SmallTiles(stream);
         tileSums = new Scratch(stream);
     }
 
@@ -86,7 +88,7 @@ final class TileProducts implements AutoCloseable {
         }
     }
 
-    /** Tiles whose sums are made at once; a power of two, so that they are a node of the tree. */
+    /** Sums of tiles, or of 16 tiles, that are made at once; a power of two, so that together they are a node of the tree. */
     private static int groupTiles(long elements) {
         int tiles = TreeSums.FAN_IN;
         while (tiles > 1 && tiles * elements * Float.BYTES > MOST_GROUP_BYTES) {
@@ -97,13 +99,17 @@ final class TileProducts implements AutoCloseable {
 
     private void sum(Tiles tiles, int begin, int end, List<Pair> pairs, long elements, long to) {
         int count = end - begin;
-        if (count <= groupTiles(elements)) {
-            if (count == 1) {
-                group(tiles, begin, end, pairs, elements, to);
+        int tilesOfSum = small.serves(tiles) ? TreeSums.FAN_IN : 1;
+        if (count <= groupTiles(elements) * tilesOfSum) {
+            int sums = (count + tilesOfSum - 1) / tilesOfSum;
+            long made = sums == 1 ? to : tileSums.address(groupTiles(elements) * elements * Float.BYTES);
+            if (tilesOfSum > 1) {
+                small.sums(tiles, begin, end, pairs, made);
             } else {
-                long made = tileSums.address(groupTiles(elements) * elements * Float.BYTES);
                 group(tiles, begin, end, pairs, elements, made);
-                tree.sum(DType.F32, made, count, count, elements, to);
+            }
+            if (sums > 1) {
+                tree.sum(DType.F32, made, sums, sums, elements, to);
             }
             return;
         }
@@ -158,6 +164,7 @@ final class TileProducts implements AutoCloseable {
 
     @Override
     public void close() {
+        small.close();
         levels.forEach(Scratch::close);
         tileSums.close();
     }
