@@ -161,59 +161,78 @@ struct NormBackwardArgs {
     int64_t tileRows;
 };
 
-// One block a leaf: first each row's share by a warp, then each thread's channels down the rows.
+// One block a leaf, eight rows at a time so that their second read comes from the cache: first each row's share, by a warp,
+// then each thread's channels down the rows. The leaf's sum waits in memory, where its thread alone comes back to it.
 extern "C" __global__ void __launch_bounds__(kThreads) train_norm_backward(const __grid_constant__ NormBackwardArgs a) {
-    __shared__ float rms[kLeafRows];
-    __shared__ float shares[kLeafRows];
+    __shared__ float rms[kWarps];
+    __shared__ float shares[kWarps];
     Leaf leaf(blockIdx.x, a.rows, a.tileRows);
-    int lane = threadIdx.x % 32;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int64_t chunks = a.channels / 8;
-    for (int row = threadIdx.x / 32; row < leaf.rows; row += kWarps) {
-        int64_t at = (leaf.begin + row) * chunks;
-        float products = 0;
-        for (int64_t i = lane; i < chunks; i += 32) {
-            float x[8], dy[8], gain[8];
-            unpack(a.x[at + i], x);
-            unpack(a.dy[at + i], dy);
-            loadFloats(a.gain + i * 8, gain);
-#pragma unroll
-            for (int j = 0; j < 8; j++) products = __fmaf_rn(dy[j] * gain[j], x[j], products);
-        }
-        products = warpSum(products);
-        if (lane == 0) {
-            float r = a.inverseRms[leaf.begin + row];
-            rms[row] = r;
-            shares[row] = float(double(products) * r * r * r / double(a.channels));
-        }
-    }
-    __syncthreads();
     // Four channels a thread: a warp's access is 256 bytes, and a block of 256 threads covers 1024 channels.
     int64_t quads = a.channels / 4;
     const uint2* x = reinterpret_cast<const uint2*>(a.x);
     const uint2* dy = reinterpret_cast<const uint2*>(a.dy);
     uint2* dx = reinterpret_cast<uint2*>(a.dx);
-    for (int64_t quad = threadIdx.x; quad < quads; quad += kThreads) {
-        float4 gain = reinterpret_cast<const float4*>(a.gain)[quad];
-        float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll 4
-        for (int row = 0; row < leaf.rows; row++) {
-            int64_t at = (leaf.begin + row) * quads + quad;
-            uint2 xPacked = x[at];
-            uint2 dyPacked = dy[at];
-            uint2 dxPacked = dx[at];
-            float r = rms[row];
-            float share = shares[row];
-            auto one = [&](float xv, float dyv, float dxv, float g, float& s) {
-                s = __fmaf_rn(dyv, xv * r, s);
-                return dxv + (dyv * g * r - xv * share);
-            };
-            float v0 = one(low(xPacked.x), low(dyPacked.x), low(dxPacked.x), gain.x, sum.x);
-            float v1 = one(high(xPacked.x), high(dyPacked.x), high(dxPacked.x), gain.y, sum.y);
-            float v2 = one(low(xPacked.y), low(dyPacked.y), low(dxPacked.y), gain.z, sum.z);
-            float v3 = one(high(xPacked.y), high(dyPacked.y), high(dxPacked.y), gain.w, sum.w);
-            dx[at] = make_uint2(pack(v0, v1), pack(v2, v3));
+    float4* sums = reinterpret_cast<float4*>(a.leaves) + blockIdx.x * quads;
+    for (int begin = 0; begin < leaf.rows; begin += kWarps) {
+        int count = min(kWarps, leaf.rows - begin);
+        if (warp < count) {
+            int64_t row = leaf.begin + begin + warp;
+            float products = 0;
+            for (int64_t i = lane; i < chunks; i += 32) {
+                float xv[8], dyv[8], gain[8];
+                unpack(a.x[row * chunks + i], xv);
+                unpack(a.dy[row * chunks + i], dyv);
+                loadFloats(a.gain + i * 8, gain);
+#pragma unroll
+                for (int j = 0; j < 8; j++) products = __fmaf_rn(dyv[j] * gain[j], xv[j], products);
+            }
+            products = warpSum(products);
+            if (lane == 0) {
+                float r = a.inverseRms[row];
+                rms[warp] = r;
+                shares[warp] = float(double(products) * r * r * r / double(a.channels));
+            }
         }
-        reinterpret_cast<float4*>(a.leaves)[blockIdx.x * quads + quad] = sum;
+        __syncthreads();
+        for (int64_t quad = threadIdx.x; quad < quads; quad += kThreads) {
+            float4 gain = reinterpret_cast<const float4*>(a.gain)[quad];
+            float4 sum = begin == 0 ? make_float4(0, 0, 0, 0) : sums[quad];
+            int64_t first = (leaf.begin + begin) * quads + quad;
+            // Loads before stores, which the compiler must take for ones of the same memory.
+#pragma unroll
+            for (int half = 0; half < kWarps; half += kWarps / 2) {
+                uint2 xs[kWarps / 2], dys[kWarps / 2], dxs[kWarps / 2];
+#pragma unroll
+                for (int i = 0; i < kWarps / 2; i++) {
+                    if (half + i < count) {
+                        xs[i] = x[first + (half + i) * quads];
+                        dys[i] = dy[first + (half + i) * quads];
+                        dxs[i] = dx[first + (half + i) * quads];
+                    }
+                }
+#pragma unroll
+                for (int i = 0; i < kWarps / 2; i++) {
+                    if (half + i < count) {
+                        float r = rms[half + i];
+                        float share = shares[half + i];
+                        auto one = [&](float xv, float dyv, float dxv, float g, float& s) {
+                            s = __fmaf_rn(dyv, xv * r, s);
+                            return dxv + (dyv * g * r - xv * share);
+                        };
+                        float v0 = one(low(xs[i].x), low(dys[i].x), low(dxs[i].x), gain.x, sum.x);
+                        float v1 = one(high(xs[i].x), high(dys[i].x), high(dxs[i].x), gain.y, sum.y);
+                        float v2 = one(low(xs[i].y), low(dys[i].y), low(dxs[i].y), gain.z, sum.z);
+                        float v3 = one(high(xs[i].y), high(dys[i].y), high(dxs[i].y), gain.w, sum.w);
+                        dx[first + (half + i) * quads] = make_uint2(pack(v0, v1), pack(v2, v3));
+                    }
+                }
+            }
+            sums[quad] = sum;
+        }
+        // Before the next rows' shares take the place of these.
+        __syncthreads();
     }
 }
 

@@ -8,13 +8,14 @@ import dev.kcp.core.Partition;
 
 /**
  * The context of the batch at hand. Where the layout cuts all batches of a run at the same tokens it is one context that is
- * given each next batch, so that a recorded step serves them all; else there is a new one for each.
+ * given each next batch, so that a recorded step serves them all; else, and for a batch of many more documents than before, there is a new one.
  */
 final class BatchContext implements AutoCloseable {
     private final TrainConfig config;
     private final Communicator communicator;
     private final ConvEngine conv;
     private KcpContext context;
+    private int room;
 
     BatchContext(TrainConfig config, Communicator communicator, ConvEngine conv) {
         this.config = config;
@@ -22,19 +23,22 @@ final class BatchContext implements AutoCloseable {
         this.conv = conv;
     }
 
-    /** Whether every batch has the same context. */
+    /** Whether a batch may have the context of the one before. */
     boolean isKept() {
         return config.layout() != Layout.ZIGZAG_PER_DOCUMENT;
     }
 
     /** Takes the batch that comes next. */
     void take(Partition partition) {
+        int documents = partition.cuSeqlens().documents();
         if (!isKept()) {
             close();
             context = new KcpContext(partition, communicator, conv);
-        } else if (context == null) {
-            // No document is without a token.
-            context = KcpContext.updatable(partition, config.tokens(), communicator, conv);
+        } else if (context == null || documents > room) {
+            close();
+            // Tables are as long as the room; batches differ little.
+            room = Math.min(2 * documents, config.tokens());
+            context = KcpContext.updatable(partition, room, communicator, conv);
         } else {
             context.update(partition);
         }

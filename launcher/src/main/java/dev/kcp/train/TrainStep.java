@@ -66,7 +66,7 @@ final class TrainStep implements AutoCloseable {
         model.prepare(batch, partition, tiles);
         optimizer.prepare(step, learningRate);
         batches.take(partition);
-        engine.step(batches.isKept() ? List.of(this, tiles) : null, () -> {
+        engine.step(batches.isKept() ? List.of(this, tiles, batches.context()) : null, () -> {
             model.lossAndGradients(batches.context(), weights, gradients, results.rows(0, 1));
             optimizer.step(weights, gradients, results.rows(1, 2));
         });
