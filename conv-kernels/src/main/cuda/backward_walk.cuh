@@ -256,12 +256,14 @@ struct Walk {
 #pragma unroll 1
         for (int row = begin; row < end + kHistory; row += kChunkRows) {
             feed.await();
-            if (!kTables && row == change && row < end) storeLeaf(leaf[0]);
+            if (row == change && row < end) storeLeaf(leaf[0]);
             if (kTables ? interior(row, kChunkRows, end, change) : row >= calmBegin && row + kChunkRows <= calmEnd) {
 #pragma unroll
                 for (int r = 0; r < kChunkRows; r += kBatchRows) interiorRows<kBatchRows>(r, out, a.outPitch);
-            } else if (!kTables && row + kChunkRows <= end) {
+            } else if (kTables ? mixed(row, end, change) : row + kChunkRows <= end) {
+                int fragment = at.fragment;
                 mixedChunk(row, out, a.outPitch);
+                if (kTables && at.fragment != fragment) enter();
                 calmBegin = at.begin + kHistory;
                 calmEnd = min(at.next, end);
             } else {
@@ -269,13 +271,13 @@ struct Walk {
                 if (!kTables && row < at.next) rowsBefore(row);
 #pragma unroll 1
                 for (int t = row; t < chunkEnd;) {
+                    bool inside = t < end;
+                    if (kTables && t == change && t > row && inside) storeLeaf(leaf[0]);
                     if (kTables && t + 2 <= chunkEnd && interior(t, 2, end, change)) {
                         interiorRows<2>(t - row, out, a.outPitch);
                         t += 2;
                         continue;
                     }
-                    bool inside = t < end;
-                    if (kTables && t == change && inside) storeLeaf(leaf[0]);
                     if (t == at.next) {
                         live = inside;
                         if (inside) {
@@ -301,6 +303,20 @@ struct Walk {
     // Whether rows [row, row + count) are all of the kind that interiorRows takes.
     __device__ __forceinline__ bool interior(int row, int count, int end, int change) const {
         return row + count <= min(min(at.next, owedBegin), end) && row - at.begin >= kHistory && (withheld & 7u) == 0
-                && !(kTables && row <= change && change < row + count);
+                && !(kTables && row < change && change < row + count);
+    }
+
+    // With tables, whether mixedChunk may take a chunk: one leaf, no history from elsewhere and nothing owed in it.
+    __device__ __forceinline__ bool mixed(int row, int end, int change) const {
+        int chunkEnd = row + kChunkRows;
+        if (chunkEnd > end || chunkEnd > owedBegin || (row < change && change < chunkEnd)) return false;
+        if (row - at.begin < kHistory && valid > 0) return false;
+        Position ahead = at;
+        while (ahead.next < chunkEnd) {
+            ahead.advance(a);
+            bool owes = __ldg(a.tailBegin + ahead.fragment) >= 0 && ahead.next - kHistory < chunkEnd;
+            if (owes || __ldg(a.historyRow + kHistory * ahead.fragment) >= 0) return false;
+        }
+        return true;
     }
 };

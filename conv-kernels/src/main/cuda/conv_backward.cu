@@ -19,7 +19,7 @@
 #define BACKWARD_MAINS(math, name)                                                             \
     BACKWARD_MAIN(backward_main_##name##_bf16_batch, math, false, false, false, DENSE_BLOCKS)       \
     BACKWARD_MAIN(backward_main_##name##_bf16_batch_bias, math, false, true, false, 3)   \
-    BACKWARD_MAIN(backward_main_##name##_bf16_tables, math, false, false, true, 3)       \
+    BACKWARD_MAIN(backward_main_##name##_bf16_tables, math, false, false, true, DENSE_BLOCKS)      \
     BACKWARD_MAIN(backward_main_##name##_bf16_tables_bias, math, false, true, true, 3)   \
     BACKWARD_MAIN(backward_main_##name##_fp32_batch, math, true, false, false, 2)        \
     BACKWARD_MAIN(backward_main_##name##_fp32_batch_bias, math, true, true, false, 2)    \

@@ -134,6 +134,13 @@ __device__ __forceinline__ void forwardSeam(const ConvArgs& a) {
     }
 }
 
+// Blocks per multiprocessor that registers are kept few for; newer generations' code would spill at six.
+#if __CUDA_ARCH__ >= 1000
+#define DENSE_BLOCKS 5
+#else
+#define DENSE_BLOCKS 6
+#endif
+
 #define FORWARD_MAIN(name, math, bias, tables, rowsPerWarp, blocks)                                                            \
     extern "C" __global__ void __launch_bounds__(32 * kForwardWarps, blocks) name(const __grid_constant__ ConvArgs a) { \
         forwardMain<math, bias, tables, rowsPerWarp>(a);                                                            \
@@ -141,7 +148,7 @@ __device__ __forceinline__ void forwardSeam(const ConvArgs& a) {
 #define FORWARD_MAINS(math, name, rowsPerWarp)                                              \
     FORWARD_MAIN(forward_main_##name##_batch_##rowsPerWarp, math, false, false, rowsPerWarp, 6)     \
     FORWARD_MAIN(forward_main_##name##_batch_bias_##rowsPerWarp, math, true, false, rowsPerWarp, 5) \
-    FORWARD_MAIN(forward_main_##name##_tables_##rowsPerWarp, math, false, true, rowsPerWarp, 5)     \
+    FORWARD_MAIN(forward_main_##name##_tables_##rowsPerWarp, math, false, true, rowsPerWarp, DENSE_BLOCKS) \
     FORWARD_MAIN(forward_main_##name##_tables_bias_##rowsPerWarp, math, true, true, rowsPerWarp, 5)
 #define FORWARD_SEAM(name, math)                                                                                 \
     extern "C" __global__ void __launch_bounds__(32 * kForwardWarps, 4) name(const __grid_constant__ ConvArgs a) { \

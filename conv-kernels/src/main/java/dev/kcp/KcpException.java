@@ -37,10 +37,21 @@ public final class KcpException extends RuntimeException {
 
     private final Code code;
 
+    /**
+     * A failure without a Java cause.
+     *
+     * @param message one line that ends in name=value pairs
+     */
     public KcpException(Code code, String message) {
         this(code, message, null);
     }
 
+    /**
+     * A failure that follows from another.
+     *
+     * @param message one line that ends in name=value pairs
+     * @param cause what was thrown below, or null
+     */
     public KcpException(Code code, String message, Throwable cause) {
         super(message, cause);
         this.code = code;

@@ -1,7 +1,6 @@
 package dev.kcp.conv;
 
 import dev.kcp.conv.ConvEngine.Operands;
-import dev.kcp.conv.ConvEngine.Part;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Memory;
@@ -140,7 +139,7 @@ public final class CausalConv1d {
         try (Shard batch = engine.batch(cuSeqlens, x.rows(), options.allowSlack())) {
             Tensor y = out == null ? engine.allocate(DType.BF16, x.shape()) : out;
             try {
-                engine.forward(batch, new Operands(x, weight, bias, null), options, Part.MAIN, y, workspace);
+                engine.forward(batch, new Operands(x, weight, bias, null), options, y, workspace);
                 return y;
             } catch (RuntimeException | Error e) {
                 if (out == null) {

@@ -22,6 +22,11 @@ public final class CausalConv1dFunction {
 
     private final CausalConv1d conv;
 
+    /**
+     * Wraps the op.
+     *
+     * @param conv borrowed, as is its engine
+     */
     public CausalConv1dFunction(CausalConv1d conv) {
         this.conv = Objects.requireNonNull(conv, "conv");
     }

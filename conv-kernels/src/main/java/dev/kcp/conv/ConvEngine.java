@@ -10,18 +10,11 @@ import java.util.List;
  * The programs of one device. The single-rank op and the context-parallel op call the same ones: a whole batch is the
  * shard without history and without owed rows. Arguments were checked by the caller; a program checks nothing.
  *
- * <p>S = local rows, C = channels. Forward is {@code main} beside the exchange, then {@code seam}. Backward is
+ * <p>S = local rows, C = channels. Forward is {@code forward} beside the exchange, and {@code seam} behind
+ * that. Backward is
  * {@code head}, the exchange beside {@code main}, then {@code owed}.
  */
 public interface ConvEngine extends AutoCloseable {
-    /** The rows of forward that a call computes. */
-    enum Part {
-        /** Every row that needs no history from elsewhere; slack rows become zeros. */
-        MAIN,
-        /** The first up to three rows of continuing fragments. */
-        SEAM
-    }
-
     /**
      * What forward saved, and backward needs.
      *
@@ -41,6 +34,7 @@ public interface ConvEngine extends AutoCloseable {
         }
     }
 
+    /** Where it computes; every tensor that it is given lies there. */
     Device device();
 
     /** Names of the programs in use for these arguments, for reports. */
@@ -117,17 +111,25 @@ public interface ConvEngine extends AutoCloseable {
     void round(Tensor sums, Tensor dweight, Tensor dbias);
 
     /**
-     * Writes the part's rows of y.
+     * Writes every row of y that needs no history from elsewhere; slack rows become zeros.
      *
      * @param y BF16 {@code [S, C]}
      * @param workspace the caller's, of {@link #forwardWorkspaceBytes} or more, or null for the engine's own
      */
-    void forward(Shard shard, Operands in, ConvOptions options, Part part, Tensor y, Memory workspace);
+    void forward(Shard shard, Operands in, ConvOptions options, Tensor y, Memory workspace);
 
     /** As above, in the engine's own work space. */
-    default void forward(Shard shard, Operands in, ConvOptions options, Part part, Tensor y) {
-        forward(shard, in, options, part, y, null);
+    default void forward(Shard shard, Operands in, ConvOptions options, Tensor y) {
+        forward(shard, in, options, y, null);
     }
+
+    /**
+     * Writes the first up to three rows of y of continuing fragments, which {@link #forward} leaves alone.
+     *
+     * @param y BF16 {@code [S, C]}
+     * @param queue where the program is queued: a stream's handle, or 0 for the engine's own; the host runs it at once
+     */
+    void seam(Shard shard, Operands in, ConvOptions options, Tensor y, long queue);
 
     /**
      * Writes g of the first up to three rows of continuing fragments.

@@ -18,6 +18,7 @@ public record ConvOptions(SiluGradPolicy policy, ConvMath math, boolean allowSla
         Objects.requireNonNull(math, "math");
     }
 
+    /** The same options with another policy. */
     public ConvOptions withPolicy(SiluGradPolicy newPolicy) {
         return new ConvOptions(newPolicy, math, allowSlack);
     }

@@ -16,6 +16,7 @@ public record NodeKey(int level, long index, long firstToken) {
         }
     }
 
+    /** A node of the tree that lies wholly on one rank. */
     public static NodeKey whole(int level, long index) {
         return new NodeKey(level, index, -1);
     }

@@ -42,6 +42,7 @@ public final class NodeStack<T> {
         this.add = add;
     }
 
+    /** Leaves of so many packed tokens. */
     public static long leaves(long tokens) {
         return (tokens + LEAF_TOKENS - 1) / LEAF_TOKENS;
     }
@@ -97,6 +98,7 @@ public final class NodeStack<T> {
         }
     }
 
+    /** Ends the open leaf and adds it to its sibling, if that is there. */
     public void closeLeaf() {
         if (openLeaf != null) {
             NodeKey leaf = NodeKey.whole(0, openLeaf.index());

@@ -201,6 +201,7 @@ public final class ShardTables implements Shard {
         return packedTokens;
     }
 
+    /** Fragments of this rank. */
     public int fragments() {
         return begin.length - 1;
     }
@@ -215,6 +216,7 @@ public final class ShardTables implements Shard {
         return begin[fragment];
     }
 
+    /** One past a fragment's last local row. */
     public int end(int fragment) {
         return begin[fragment + 1];
     }

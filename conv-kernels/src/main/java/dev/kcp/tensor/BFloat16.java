@@ -4,10 +4,12 @@ package dev.kcp.tensor;
 public final class BFloat16 {
     private BFloat16() {}
 
+    /** The number of these bits, exactly. */
     public static float toFloat(short bits) {
         return Float.intBitsToFloat(bits << 16);
     }
 
+    /** The bits of the nearest BF16 number, ties to even; a NaN stays one. */
     public static short fromFloat(float value) {
         int bits = Float.floatToRawIntBits(value);
         if (value != value) {

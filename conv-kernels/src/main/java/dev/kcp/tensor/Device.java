@@ -13,6 +13,7 @@ public record Device(Kind kind, int ordinal) {
         CUDA
     }
 
+    /** The host. */
     public static final Device CPU = new Device(Kind.CPU, 0);
 
     public Device {

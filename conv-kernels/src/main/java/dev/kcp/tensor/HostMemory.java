@@ -13,10 +13,12 @@ public final class HostMemory {
 
     private HostMemory() {}
 
+    /** Copies bytes; the two ranges may overlap. */
     public static void copy(long from, long to, long bytes) {
         MemorySegment.copy(ALL, from, ALL, to, bytes);
     }
 
+    /** Fills bytes with zero. */
     public static void zero(long address, long bytes) {
         if (bytes > 0) {
             ALL.asSlice(address, bytes).fill((byte) 0);

@@ -52,10 +52,12 @@ public final class Memory implements AutoCloseable {
         return new Memory(device, address, bytes, free);
     }
 
+    /** Where it lies. */
     public Device device() {
         return device;
     }
 
+    /** Its size. */
     public long bytes() {
         return bytes;
     }

@@ -193,10 +193,12 @@ public final class Safetensors implements AutoCloseable {
         }
     }
 
+    /** Names of all tensors, in the header's order. */
     public List<String> names() {
         return List.copyOf(entries.keySet());
     }
 
+    /** Whether the file has a tensor of this name. */
     public boolean has(String name) {
         return entries.containsKey(name);
     }
@@ -206,6 +208,11 @@ public final class Safetensors implements AutoCloseable {
         return require(name).dtype();
     }
 
+    /**
+     * A tensor's extents.
+     *
+     * @throws KcpException with code BAD_DATA if the file lacks it
+     */
     public long[] shape(String name) {
         return require(name).shape().clone();
     }

@@ -82,22 +82,27 @@ public final class Tensor implements AutoCloseable {
         return Arrays.stream(shape).reduce(1, Math::multiplyExact);
     }
 
+    /** Type of its elements. */
     public DType dtype() {
         return dtype;
     }
 
+    /** Where its memory lies. */
     public Device device() {
         return memory.device();
     }
 
+    /** Number of dimensions; nothing to do with a rank of a group. */
     public int rank() {
         return shape.length;
     }
 
+    /** Length of one dimension. */
     public long extent(int dimension) {
         return shape[dimension];
     }
 
+    /** All extents, outermost first. */
     public long[] shape() {
         return shape.clone();
     }
@@ -116,6 +121,7 @@ public final class Tensor implements AutoCloseable {
         return rows;
     }
 
+    /** The product of all extents. */
     public long elements() {
         return rows() * columns();
     }

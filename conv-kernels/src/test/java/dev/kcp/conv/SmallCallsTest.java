@@ -11,6 +11,7 @@ class SmallCallsTest {
     private static final int CALLS = 20_000;
     private static final long GROWTH_KIB = 16 * 1024;
 
+    /** Case 100: nothing waits for the collector. */
     @Test
     void residentMemoryStaysFlatInASmallHeap() throws Exception {
         Process process = new ProcessBuilder(

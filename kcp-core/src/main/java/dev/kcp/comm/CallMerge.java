@@ -31,11 +31,16 @@ public final class CallMerge {
         StringBuilder text = new StringBuilder();
         int size = 0;
         List<Integer> ranks = new ArrayList<>();
+        Map<Integer, String> waiting = new TreeMap<>();
         for (Path file : files) {
             List<JsonNode> lines = read(file);
             int rank = lines.getFirst().get("rank").asInt();
             size = lines.getFirst().get("size").asInt();
             ranks.add(rank);
+            JsonNode waitsFor = lines.getFirst().path("waits_for");
+            if (waitsFor.isTextual()) {
+                waiting.put(rank, waitsFor.asText());
+            }
             Map<String, Map<Long, String>> calls = new LinkedHashMap<>();
             Map<String, JsonNode> last = new LinkedHashMap<>();
             for (JsonNode line : lines.subList(1, lines.size())) {
@@ -58,6 +63,11 @@ public final class CallMerge {
             }
         }
         groups.forEach((group, progress) -> describe(text, group, progress));
+        waiting.forEach((rank, what) -> text.append("rank ")
+                .append(rank)
+                .append(" waits for ")
+                .append(what)
+                .append('\n'));
         return text.toString();
     }
 

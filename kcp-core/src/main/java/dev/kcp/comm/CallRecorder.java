@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.TreeSet;
+import java.util.function.Supplier;
 
 /**
  * The latest collective calls of one rank, of all its groups. Costs a few objects per call; written on request, or by itself
@@ -29,6 +30,8 @@ public final class CallRecorder {
     private final String transport;
     private final Deque<Entry> entries = new ArrayDeque<>();
     private volatile Path failureFile;
+    private volatile CallProgress progress;
+    private volatile Supplier<String> waiting;
     private volatile boolean open = true;
 
     CallRecorder(int rank, int size, String transport) {
@@ -38,7 +41,7 @@ public final class CallRecorder {
     }
 
     /** One call, while it runs and after. */
-    static final class Entry {
+    final class Entry {
         private final String group;
         private final long call;
         private final Call record;
@@ -68,6 +71,7 @@ public final class CallRecorder {
 
         synchronized void finish() {
             finished = Instant.now();
+            progressed();
             event.end();
             if (event.shouldCommit()) {
                 event.group = group;
@@ -104,7 +108,58 @@ public final class CallRecorder {
             }
             entries.addLast(entry);
         }
+        CallProgress kept = progress;
+        if (kept != null) {
+            kept.begin("call " + call + " " + record + " of group " + group);
+        }
         return entry;
+    }
+
+    private void progressed() {
+        CallProgress kept = progress;
+        if (kept != null) {
+            kept.finish();
+        }
+    }
+
+    /**
+     * The rank begins to wait until all have stated something, which is no call but may last as long.
+     *
+     * @param state what it still waits for, asked when the calls are written, by a thread without locks
+     */
+    void waitsFor(String what, Supplier<String> state) {
+        waiting = state;
+        CallProgress kept = progress;
+        if (kept != null) {
+            kept.begin("the wait for " + what);
+        }
+    }
+
+    /** What was waited for has come. */
+    void waitOver() {
+        waiting = null;
+        progressed();
+    }
+
+    /**
+     * Keeps the record where a launcher looks for it: as {@link #writeOnFailure}, and how far this rank is while it runs.
+     *
+     * @param folder an existing folder, the same for all ranks of a host
+     * @throws UncheckedIOException if nothing can be written there
+     */
+    public void keepIn(Path folder) {
+        writeOnFailure(file(folder, rank));
+        progress = CallProgress.open(progressFile(folder, rank));
+    }
+
+    /** Where {@link #keepIn} has a rank write its calls. */
+    public static Path file(Path folder, int rank) {
+        return folder.resolve("rank" + rank + ".jsonl");
+    }
+
+    /** Where {@link #keepIn} has a rank write how far it is; read by {@link CallProgress#read}. */
+    public static Path progressFile(Path folder, int rank) {
+        return folder.resolve("rank" + rank + ".progress");
     }
 
     /** Writes the calls to this file when the group fails: a passed deadline, an abort, a lost rank. Null: nowhere. */
@@ -119,6 +174,10 @@ public final class CallRecorder {
 
     void closed() {
         open = false;
+        CallProgress kept = progress;
+        if (kept != null) {
+            kept.close();
+        }
     }
 
     void failed(Failure failure) {
@@ -148,6 +207,8 @@ public final class CallRecorder {
         ObjectNode head = mapper.createObjectNode();
         head.put("rank", rank).put("size", size).put("transport", transport);
         head.put("reason", reason).put("written", Instant.now().toString());
+        Supplier<String> wait = waiting;
+        head.put("waits_for", wait == null ? null : wait.get());
         lines.add(head.toString());
         synchronized (entries) {
             entries.forEach(entry -> lines.add(entry.json(mapper).toString()));

@@ -47,11 +47,12 @@ public interface Communicator extends AutoCloseable {
     }
 
     /**
-     * As the other form, with work of this rank's own that goes beside the transfers and is done when they are.
+     * As the other form, with work that needs what is received and is done when the exchange is.
      *
-     * @param beside puts the work on a queue: a stream's handle, or 0 where it is done at once; null for none
+     * @param behind puts the work on a queue behind the transfers: on a GPU a stream's handle, when the exchange is started;
+     *     on the host 0, in {@link PendingExchange#await}, where it is done at once. Null for none
      */
-    PendingExchange exchange(Call call, LongConsumer beside, List<Segment> sends, List<Segment> receives);
+    PendingExchange exchange(Call call, LongConsumer behind, List<Segment> sends, List<Segment> receives);
 
     /**
      * Sums FP32 elements over all ranks, in place; every rank gets the same bits. Host memory is summed in rank order, so

@@ -32,6 +32,7 @@ final class GroupCommunicator implements Communicator {
     private final Scratch scratch = new Scratch();
     private final GroupWaits waits;
     private final Object statementOrder = new Object();
+    private volatile long callingThread;
     private Round underWay;
     private CallRecorder.Entry recorded;
     private volatile boolean closed;
@@ -65,11 +66,8 @@ final class GroupCommunicator implements Communicator {
     }
 
     @Override
-    public PendingExchange exchange(Call call, LongConsumer beside, List<Segment> sends, List<Segment> receives) {
+    public PendingExchange exchange(Call call, LongConsumer behind, List<Segment> sends, List<Segment> receives) {
         checkUsable(call);
-        if (beside != null) {
-            beside.accept(0);
-        }
         List<List<MemorySegment>> outgoing = byPeer(sends);
         List<List<MemorySegment>> incoming = byPeer(receives);
         Sink[] sinks = new Sink[size()];
@@ -84,6 +82,9 @@ final class GroupCommunicator implements Communicator {
             if (underWay == round) {
                 round.await();
                 underWay = null;
+                if (behind != null) {
+                    behind.accept(0);
+                }
             } else if (!round.isDone()) {
                 mesh.checkAlive();
                 throw new IllegalStateException("exchange abandoned: " + round);
@@ -191,12 +192,16 @@ final class GroupCommunicator implements Communicator {
         mesh.checkAlive();
         // Numbers go out in order, whichever threads make statements.
         synchronized (statementOrder) {
-            long number = mesh.locked(() -> state.statements().make(mesh.rank(), statement));
+            long number = mesh.locked(() -> state.statements().make(mesh.rank(), what, statement));
             Frame frame = new Frame.Statement(state.name(), number, statement);
             for (int world : worldRanks) {
                 if (world != mesh.rank()) {
                     mesh.wire().send(world, frame);
                 }
+            }
+            Failure failure = mesh.locked(() -> state.differenceIn(number));
+            if (failure != null) {
+                mesh.fail(failure);
             }
             return new Agreement(number, what);
         }
@@ -217,7 +222,10 @@ final class GroupCommunicator implements Communicator {
         public synchronized void await() {
             if (!reached) {
                 mesh.checkAlive();
-                waits.agreement(number, what);
+                long caller = callingThread;
+                boolean beforeNextCall =
+                        caller == 0 || caller == Thread.currentThread().threadId();
+                waits.agreement(number, what, beforeNextCall);
                 reached = true;
             }
         }
@@ -279,6 +287,7 @@ final class GroupCommunicator implements Communicator {
 
     /** Numbers the call, tells every peer of the group what it is, and starts its first phase. */
     private Round beginCall(Call call, List<List<MemorySegment>> outgoing, Sink[] sinks, boolean lastPhase) {
+        callingThread = Thread.currentThread().threadId();
         long number = mesh.locked(state::callsMade);
         waits.peersNear(number, call);
         counter.call(call.kind());

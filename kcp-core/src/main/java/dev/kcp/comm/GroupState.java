@@ -63,6 +63,45 @@ final class GroupState {
         return statements.missing(statement, members);
     }
 
+    /** What is wrong with a statement, as soon as this rank knows everyone's; null until then. */
+    Failure differenceIn(long statement) {
+        boolean isKnown = members != null
+                && statements.isMade(statement)
+                && silentOn(statement).isEmpty();
+        return isKnown ? statements.compare(statement, name) : null;
+    }
+
+    /**
+     * Ranks that made a call which this rank has not made, without the statement that this rank waits for before it: nobody
+     * will end either wait. Null where there are none.
+     *
+     * @param what name of the statement
+     */
+    Failure callInsteadOf(long statement, String what) {
+        List<String> sides = new ArrayList<>();
+        List<Integer> silent = silentOn(statement);
+        int origin = worldRank;
+        for (int world : silent) {
+            for (Message message : peer(world).held) {
+                Frame.Header header = message.header();
+                if (header.call() == callsMade && header.phase() == 0) {
+                    sides.add("rank " + world + " makes " + header.record());
+                    origin = Math.min(origin, world);
+                }
+            }
+        }
+        if (sides.isEmpty()) {
+            return null;
+        }
+        return new Failure(
+                Code.DISAGREEMENT,
+                origin,
+                callsMade,
+                "ranks disagree on call " + callsMade + " of group " + name + ": " + String.join("; ", sides)
+                        + "; rank " + worldRank + " first waits for " + what + ", of which ranks " + silent
+                        + " said nothing");
+    }
+
     boolean hasLeft(int world) {
         return peer(world).left;
     }

@@ -125,6 +125,16 @@ final class Mesh {
      * @param overdue the failure if the deadline passes
      */
     void await(BooleanSupplier done, Supplier<Failure> obstacle, Deadline until, Supplier<Failure> overdue) {
+        await(done, obstacle, until, overdue, Long.MAX_VALUE);
+    }
+
+    /** As the shorter form, for an obstacle that time brings about: it is asked for at least this often. */
+    void await(
+            BooleanSupplier done,
+            Supplier<Failure> obstacle,
+            Deadline until,
+            Supplier<Failure> overdue,
+            long lookAgainNanos) {
         Failure found;
         lock.lock();
         try {
@@ -145,7 +155,7 @@ final class Mesh {
                     found = overdue.get();
                     break;
                 }
-                changed.awaitNanos(nanos);
+                changed.awaitNanos(Math.min(nanos, lookAgainNanos));
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -286,14 +296,18 @@ final class Mesh {
     }
 
     private void stated(int peer, Frame.Statement statement) {
-        lock.lock();
-        try {
-            if (verdict.own() == null && !closing) {
-                group(statement.group()).statements().hear(peer, statement.number(), statement.text());
-                changed.signalAll();
+        Failure failure = locked(() -> {
+            if (verdict.own() != null || closing) {
+                return null;
             }
-        } finally {
-            lock.unlock();
+            GroupState state = group(statement.group());
+            state.statements().hear(peer, statement.number(), statement.text());
+            changed.signalAll();
+            return state.differenceIn(statement.number());
+        });
+        // At once, not when this rank comes to wait for it: it may be inside a call that others will not make.
+        if (failure != null) {
+            fail(failure);
         }
     }
 

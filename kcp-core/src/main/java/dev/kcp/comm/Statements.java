@@ -11,11 +11,17 @@ import java.util.TreeMap;
 /** What the ranks of one group stated, by number, until all have and they were compared. Guarded by the mesh's lock. */
 final class Statements {
     private final Map<Long, TreeMap<Integer, String>> byNumber = new HashMap<>();
+    private final Map<Long, String> subjects = new HashMap<>();
     private long made;
 
-    /** Takes this rank's next statement; returns its number. */
-    long make(int worldRank, String text) {
+    /**
+     * Takes this rank's next statement; returns its number.
+     *
+     * @param what what it is about, for texts
+     */
+    long make(int worldRank, String what, String text) {
         long number = made++;
+        subjects.put(number, what);
         hear(worldRank, number, text);
         return number;
     }
@@ -24,8 +30,12 @@ final class Statements {
         byNumber.computeIfAbsent(number, n -> new TreeMap<>()).put(world, text);
     }
 
+    /** Ranks that have not made a statement of this rank's; none where it was ended. */
     List<Integer> missing(long number, int[] members) {
         Map<Integer, String> heard = byNumber.get(number);
+        if (heard == null) {
+            return List.of();
+        }
         List<Integer> missing = new ArrayList<>();
         for (int world : members) {
             if (!heard.containsKey(world)) {
@@ -35,9 +45,19 @@ final class Statements {
         return missing;
     }
 
-    /** Ends a statement that all have made; returns what is wrong with it, or null. */
-    Failure compare(long number, String group, String what) {
-        TreeMap<Integer, String> heard = byNumber.remove(number);
+    boolean isMade(long number) {
+        return subjects.containsKey(number);
+    }
+
+    /** Forgets a statement that all have made. */
+    void end(long number) {
+        byNumber.remove(number);
+        subjects.remove(number);
+    }
+
+    /** Compares a statement that all have made; returns what is wrong with it, or null. */
+    Failure compare(long number, String group) {
+        TreeMap<Integer, String> heard = byNumber.get(number);
         Map<String, List<Integer>> ranksByText = new LinkedHashMap<>();
         heard.forEach((world, text) ->
                 ranksByText.computeIfAbsent(text, t -> new ArrayList<>()).add(world));
@@ -50,6 +70,7 @@ final class Statements {
                 Code.DISAGREEMENT,
                 heard.firstKey(),
                 -1,
-                "ranks disagree on " + what + " " + number + " of group " + group + ": " + String.join("; ", sides));
+                "ranks disagree on " + subjects.get(number) + " " + number + " of group " + group + ": "
+                        + String.join("; ", sides));
     }
 }

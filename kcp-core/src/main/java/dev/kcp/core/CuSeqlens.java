@@ -38,6 +38,7 @@ public final class CuSeqlens {
         return new CuSeqlens(offsets);
     }
 
+    /** Documents, empty ones among them. */
     public int documents() {
         return offsets.length - 1;
     }
@@ -57,6 +58,7 @@ public final class CuSeqlens {
         return offsets[document + 1];
     }
 
+    /** Tokens of a document. */
     public int length(int document) {
         return end(document) - begin(document);
     }

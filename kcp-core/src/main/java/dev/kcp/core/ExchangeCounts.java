@@ -8,6 +8,7 @@ package dev.kcp.core;
  * @param backward of g rows
  */
 public record ExchangeCounts(long forward, long recompute, long backward) {
+    /** Nothing exchanged yet. */
     public static final ExchangeCounts NONE = new ExchangeCounts(0, 0, 0);
 
     public ExchangeCounts plus(ExchangeCounts more) {

@@ -1,6 +1,7 @@
 package dev.kcp.core;
 
 import dev.kcp.conv.ShardTables;
+import dev.kcp.tensor.DType;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -21,6 +22,7 @@ public final class HaloPlan {
      * @param tokens packed tokens, rising
      */
     public record Edge(int from, int to, int[] tokens) {
+        /** Whether sender and reader are one rank, so that nothing is sent. */
         public boolean isLocal() {
             return from == to;
         }
@@ -34,6 +36,7 @@ public final class HaloPlan {
         this.backward = backward;
     }
 
+    /** The rows that travel under a partition, without a caller's history. */
     public static HaloPlan of(Partition partition) {
         return of(partition.pieces());
     }
@@ -76,6 +79,16 @@ public final class HaloPlan {
     /** Edges of g rows, by sender, then owner of the rows they complete. */
     public List<Edge> backward() {
         return backward;
+    }
+
+    /** Bytes of so many rows of C channels as they travel forward: of x, BF16. */
+    public static long forwardBytes(long rows, long channels) {
+        return rows * channels * DType.BF16.bytes();
+    }
+
+    /** Bytes of so many rows of C channels as they travel backward: of g, FP32. */
+    public static long backwardBytes(long rows, long channels) {
+        return rows * channels * DType.F32.bytes();
     }
 
     /** Rows that cross between ranks in one direction. */

@@ -16,8 +16,8 @@ import java.util.function.LongConsumer;
 
 /**
  * One direction's rows on their way, on one device. Rows for one peer that follow one another in the source travel from
- * where they are; others are packed first. What arrives goes straight into the pools, and what this rank needs of its own is
- * copied there beside the transfers.
+ * where they are; others are packed first. What arrives goes straight into the pools; what this rank needs of its own is
+ * copied there behind the transfers.
  */
 final class HaloTransfers implements AutoCloseable {
     /** Numbers of sources in the tables of moves; each table has one target. */
@@ -109,8 +109,13 @@ final class HaloTransfers implements AutoCloseable {
         return pitched;
     }
 
-    /** Starts the exchange of all sources' rows; pools are in the order of their sources. */
-    PendingExchange start(Communicator communicator, Call call, List<Source> sources, List<Tensor> pools) {
+    /**
+     * Starts the exchange of all sources' rows; pools are in the order of their sources.
+     *
+     * @param behind work that needs the pools, by the queue it goes to, or null for none
+     */
+    PendingExchange start(
+            Communicator communicator, Call call, List<Source> sources, List<Tensor> pools, LongConsumer behind) {
         List<Segment> sends = new ArrayList<>();
         List<Segment> receives = new ArrayList<>();
         List<Tensor> packs = new ArrayList<>();
@@ -132,14 +137,19 @@ final class HaloTransfers implements AutoCloseable {
                             new Segment(edge.peer, pool.rowAddress(edge.poolBegin), edge.rows() * source.rowBytes()));
                 }
             }
-            LongConsumer beside = ownRows.length() == 0
+            // Without a row in the pool nothing waits for one.
+            boolean ownRowsOnly = behind == null || direction.poolRows() == 0;
+            LongConsumer all = ownRowsOnly && ownRows.length() == 0
                     ? null
                     : queue -> {
                         for (int n = 0; n < sources.size(); n++) {
                             engine.rowOps().move(ownRows, sources.get(n).tensors(), List.of(pools.get(n)), queue);
                         }
+                        if (!ownRowsOnly) {
+                            behind.accept(queue);
+                        }
                     };
-            PendingExchange exchange = communicator.exchange(call, beside, sends, receives);
+            PendingExchange exchange = communicator.exchange(call, all, sends, receives);
             return () -> {
                 try {
                     exchange.await();

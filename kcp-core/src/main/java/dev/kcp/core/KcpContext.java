@@ -7,7 +7,6 @@ import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.SiluGradPolicy;
-import dev.kcp.tensor.DType;
 import java.util.Objects;
 
 /**
@@ -158,6 +157,7 @@ public final class KcpContext implements AutoCloseable {
         agreement = agree();
     }
 
+    /** Who owns which tokens. */
     public Partition partition() {
         return plan.partition();
     }
@@ -167,10 +167,12 @@ public final class KcpContext implements AutoCloseable {
         return plan.history();
     }
 
+    /** The group that the batch is cut over; borrowed. */
     public Communicator communicator() {
         return communicator;
     }
 
+    /** The device's programs; borrowed. */
     public ConvEngine engine() {
         return engine;
     }
@@ -206,14 +208,13 @@ public final class KcpContext implements AutoCloseable {
 
     /** Bytes that this rank sends in one forward and one backward exchange of C channels. */
     public long commBytes(long channels) {
-        return channels
-                * (plan.forward().sentRows() * (long) DType.BF16.bytes()
-                        + plan.backward().sentRows() * (long) DType.F32.bytes());
+        return HaloPlan.forwardBytes(plan.forward().sentRows(), channels)
+                + HaloPlan.backwardBytes(plan.backward().sentRows(), channels);
     }
 
     /** Bytes of the history pool that one forward of C channels saves beside its arguments. */
     public long savedBytes(long channels) {
-        return channels * forwardPoolRows() * DType.BF16.bytes();
+        return HaloPlan.forwardBytes(forwardPoolRows(), channels);
     }
 
     /** Bytes that this rank sends in one {@link KcpConv1d#reduceGradients} of one backward of C channels. */

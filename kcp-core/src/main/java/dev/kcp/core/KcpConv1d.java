@@ -4,13 +4,13 @@ import dev.kcp.comm.Call;
 import dev.kcp.comm.PendingExchange;
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine.Operands;
-import dev.kcp.conv.ConvEngine.Part;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 
 /**
@@ -42,6 +42,7 @@ public final class KcpConv1d {
         this.overlap = overlap;
     }
 
+    /** The layer's name. */
     public String label() {
         return label;
     }
@@ -87,7 +88,8 @@ public final class KcpConv1d {
             if (bound != null) {
                 List<Operands> operands = Saved.operands(all, bound);
                 main(context, all, operands);
-                seam(context, all, operands);
+                seam(context, all, operands, 0);
+                writeFinal(context, all, operands);
                 return new Saved(context, all, bound.retain());
             }
             HistoryPool pool = new HistoryPool(this, context, all);
@@ -112,11 +114,18 @@ public final class KcpConv1d {
                 .map(one -> new HaloTransfers.Source(one.x(), one.initialHistory()))
                 .toList();
         Call call = call(context, Call.Kind.HALO_FORWARD, operands, phase + (withHandle ? " with handle" : ""));
-        PendingExchange exchange = start(context, context.forwardTransfers(), call, sources, pool.rows());
+        // Seam writes rows that main leaves alone, so it need not wait for main.
+        PendingExchange exchange = start(
+                context,
+                context.forwardTransfers(),
+                call,
+                sources,
+                pool.rows(),
+                queue -> seam(context, all, operands, queue));
         counts = counts.plusForward(phase);
         main(context, all, operands);
         exchange.await();
-        seam(context, all, operands);
+        writeFinal(context, all, operands);
         return null;
     }
 
@@ -125,9 +134,10 @@ public final class KcpConv1d {
             HaloTransfers transfers,
             Call call,
             List<HaloTransfers.Source> sources,
-            List<Tensor> pools) {
+            List<Tensor> pools,
+            LongConsumer behind) {
         context.awaitAgreement();
-        PendingExchange exchange = transfers.start(context.communicator(), call, sources, pools);
+        PendingExchange exchange = transfers.start(context.communicator(), call, sources, pools, behind);
         if (!overlap) {
             exchange.await();
         }
@@ -141,17 +151,21 @@ public final class KcpConv1d {
                             context.shard(),
                             operands.get(i),
                             options,
-                            Part.MAIN,
                             all.get(i).y());
         }
     }
 
-    private void seam(KcpContext context, List<ConvArguments> all, List<Operands> operands) {
+    private void seam(KcpContext context, List<ConvArguments> all, List<Operands> operands, long queue) {
         for (int i = 0; i < all.size(); i++) {
-            ConvArguments one = all.get(i);
-            context.engine().forward(context.shard(), operands.get(i), options, Part.SEAM, one.y());
-            if (one.finalHistory() != null) {
-                CallerHistory.writeFinal(context, one, operands.get(i).history());
+            context.engine()
+                    .seam(context.shard(), operands.get(i), options, all.get(i).y(), queue);
+        }
+    }
+
+    private static void writeFinal(KcpContext context, List<ConvArguments> all, List<Operands> operands) {
+        for (int i = 0; i < all.size(); i++) {
+            if (all.get(i).finalHistory() != null) {
+                CallerHistory.writeFinal(context, all.get(i), operands.get(i).history());
             }
         }
     }
@@ -224,7 +238,8 @@ public final class KcpConv1d {
     private List<PartialGradients> exchangeBackward(KcpContext context, List<Operands> operands, BackwardPass pass) {
         pass.head();
         Call call = call(context, Call.Kind.HALO_BACKWARD, operands, "BACKWARD");
-        PendingExchange exchange = start(context, context.backwardTransfers(), call, pass.sources(), pass.received());
+        PendingExchange exchange =
+                start(context, context.backwardTransfers(), call, pass.sources(), pass.received(), null);
         counts = counts.plusBackward();
         pass.main();
         exchange.await();

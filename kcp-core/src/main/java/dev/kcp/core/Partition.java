@@ -79,10 +79,12 @@ public final class Partition {
         return new Partition(cuSeqlens, FragmentTable.of(fragments));
     }
 
+    /** The batch that is cut. */
     public CuSeqlens cuSeqlens() {
         return cuSeqlens;
     }
 
+    /** R. */
     public int ranks() {
         return table.ranks();
     }

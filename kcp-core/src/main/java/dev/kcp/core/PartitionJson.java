@@ -18,6 +18,7 @@ public final class PartitionJson {
 
     private PartitionJson() {}
 
+    /** The partition as one line of JSON. */
     public static String write(Partition partition) {
         ObjectNode json = MAPPER.createObjectNode();
         ArrayNode offsets = json.putArray("cu_seqlens");

@@ -84,6 +84,46 @@ class CallRecorderTest {
     }
 
     @Test
+    void progressTellsOfARankInsideACallAndOfOneThatWaitsForAgreement() throws Exception {
+        Ranks.run("local", 2, c -> {
+            c.recorder().keepIn(folder);
+            c.barrier("both keep it");
+            if (c.rank() == 0) {
+                c.agree("batch", "same").await();
+                c.barrier("last");
+                return null;
+            }
+            CallProgress.State waiting = progressOf0("the wait for batch 0 of group world");
+            assertThat(waiting).isEqualTo(new CallProgress.State(2, 1, waiting.last()));
+            assertThat(waiting.isInside()).isTrue();
+            c.agree("batch", "same").await();
+            CallProgress.State inside = progressOf0("call 1 BARRIER \"last\"");
+            assertThat(inside.begun()).isEqualTo(3);
+            assertThat(inside.finished()).isEqualTo(2);
+            c.barrier("last");
+            return null;
+        });
+        CallProgress.State over =
+                CallProgress.read(CallRecorder.progressFile(folder, 0)).orElseThrow();
+        assertThat(over.isInside()).isFalse();
+        assertThat(CallProgress.read(folder.resolve("none"))).isEmpty();
+    }
+
+    /** Rank 0's progress once it has begun what is named. */
+    private CallProgress.State progressOf0(String what) throws InterruptedException {
+        Path file = CallRecorder.progressFile(folder, 0);
+        for (int i = 0; i < 1000; i++) {
+            CallProgress.State state = CallProgress.read(file).orElseThrow();
+            if (state.last().startsWith(what)) {
+                return state;
+            }
+            Thread.sleep(10);
+        }
+        throw new AssertionError("never got there: what=" + what + " state="
+                + CallProgress.read(file).orElseThrow());
+    }
+
+    @Test
     void differentCallsAreShownSideBySide() throws Exception {
         Ranks.outcomes("local", 2, Ranks.DEADLINE, c -> {
             c.recorder().writeOnFailure(file(c.rank()));

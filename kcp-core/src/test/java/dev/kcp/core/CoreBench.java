@@ -225,7 +225,12 @@ final class CoreBench {
     private static void exchange(KcpContext context, HaloTransfers transfers, Tensor source, Tensor pool) {
         Call call = Call.of(Call.Kind.EXCHANGE, "bench");
         transfers
-                .start(context.communicator(), call, List.of(new HaloTransfers.Source(source, null)), List.of(pool))
+                .start(
+                        context.communicator(),
+                        call,
+                        List.of(new HaloTransfers.Source(source, null)),
+                        List.of(pool),
+                        null)
                 .await();
     }
 }

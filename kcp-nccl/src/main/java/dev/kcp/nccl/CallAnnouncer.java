@@ -44,6 +44,11 @@ final class CallAnnouncer implements AutoCloseable {
         }
     }
 
+    /** Waits until every rank has said the same; apart from what others state, who may do so on other threads. */
+    void agree(String what, String statement) {
+        told.agree(what, statement).await();
+    }
+
     private void tell() {
         try {
             for (int idle = 0; !closed || !isEmpty(); idle = isEmpty() ? idle + 1 : 0) {

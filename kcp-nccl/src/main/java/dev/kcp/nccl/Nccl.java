@@ -32,6 +32,7 @@ final class Nccl {
      */
     @SuppressWarnings("restricted")
     static void load(Path library) {
+        NcclVersion.require(library);
         try {
             // Named by its path, so that the binding's own search cannot find another one.
             System.load(library.toAbsolutePath().toString());
@@ -81,7 +82,6 @@ final class Nccl {
         config.nChannelsPerNetPeer(UNDEFINED).nvlinkCentricSched(UNDEFINED);
         config.graphUsageMode(UNDEFINED).numRmaCtx(UNDEFINED);
         config.blocking(1);
-        config.maxCTAs(Integer.getInteger("kcp.nccl.ctas", UNDEFINED));
         return config;
     }
 

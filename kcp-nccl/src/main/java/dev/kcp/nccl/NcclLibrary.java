@@ -34,6 +34,25 @@ public final class NcclLibrary {
                                 + " file=" + FILE_NAME + " folders=" + folders));
     }
 
+    /**
+     * Every different file by that name that is installed, the one that would be loaded first: two copies in one process
+     * break each other.
+     */
+    public static List<Path> all(Map<String, String> environment) {
+        List<Path> files = new ArrayList<>();
+        for (Path folder : folders(environment)) {
+            Path file = folder.resolve(FILE_NAME);
+            try {
+                if (Files.isReadable(file) && !files.contains(file.toRealPath())) {
+                    files.add(file.toRealPath());
+                }
+            } catch (IOException gone) {
+                // A link to nothing is no library.
+            }
+        }
+        return files;
+    }
+
     static Optional<Path> find(List<Path> folders) {
         return folders.stream()
                 .map(folder -> folder.resolve(FILE_NAME))

@@ -133,12 +133,15 @@ class NcclFailureTest {
             if (communicator.rank() == 0) {
                 communicator.spoilHeaders();
             }
-            communicator
-                    .exchange(
-                            call,
-                            List.of(new Segment(peer, rows.rowAddress(0), 256)),
-                            List.of(new Segment(peer, rows.rowAddress(1), 256)))
-                    .await();
+            // Every eighth message takes a header along.
+            for (int i = 0; i < 8; i++) {
+                communicator
+                        .exchange(
+                                call,
+                                List.of(new Segment(peer, rows.rowAddress(0), 256)),
+                                List.of(new Segment(peer, rows.rowAddress(1), 256)))
+                        .await();
+            }
             for (int i = 0; i < 200; i++) {
                 sleep(10);
                 communicator.checkAlive();

@@ -20,6 +20,19 @@ class NcclLibraryTest {
                 .isEqualTo(library);
     }
 
+    /** Case 98, as far as it goes without a GPU. */
+    @Test
+    void differentCopiesAreAllNamedAndOneFileOnce(@TempDir Path folder) throws IOException {
+        Path one = Files.createFile(Files.createDirectory(folder.resolve("one")).resolve(NcclLibrary.FILE_NAME));
+        Path two = Files.createFile(Files.createDirectory(folder.resolve("two")).resolve(NcclLibrary.FILE_NAME));
+        Path link = Files.createDirectory(folder.resolve("link"));
+        Files.createSymbolicLink(link.resolve(NcclLibrary.FILE_NAME), two);
+        String path = link + ":" + one.getParent() + ":" + two.getParent();
+        assertThat(NcclLibrary.all(Map.of("LD_LIBRARY_PATH", path)))
+                .startsWith(two.toRealPath(), one.toRealPath())
+                .doesNotHaveDuplicates();
+    }
+
     @Test
     void whatIsMissingIsNamedWithEveryFolderLookedAt(@TempDir Path folder) {
         assertThat(NcclLibrary.find(List.of(folder))).isEmpty();

@@ -29,6 +29,11 @@ public final class CpuBench {
     private final int iterations;
     private final ConvOptions options;
 
+    /**
+     * @param threads of the op, and of the copy that it is compared to
+     * @param iterations timed calls of each shape
+     * @throws IllegalArgumentException if one is below 1
+     */
     public CpuBench(int threads, int iterations, ConvOptions options) {
         if (threads < 1 || iterations < 1) {
             throw new IllegalArgumentException(

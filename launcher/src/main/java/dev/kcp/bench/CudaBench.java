@@ -41,6 +41,11 @@ public final class CudaBench {
     /** Tensors of one call. */
     private record Buffers(Tensor x, Tensor dy, Tensor out) {}
 
+    /**
+     * @param ordinal the device's number among the visible ones
+     * @param iterations timed calls of each shape
+     * @throws IllegalArgumentException if iterations is below 1
+     */
     public CudaBench(int ordinal, int iterations, ConvOptions options) {
         if (iterations < 1) {
             throw new IllegalArgumentException("iterations start at 1: iterations=" + iterations);

@@ -34,11 +34,11 @@ final class EventsOnly implements Communicator {
     }
 
     @Override
-    public PendingExchange exchange(Call call, LongConsumer beside, List<Segment> sends, List<Segment> receives) {
+    public PendingExchange exchange(Call call, LongConsumer behind, List<Segment> sends, List<Segment> receives) {
         ready.record(compute);
         ready.holdBack(transfers);
-        if (beside != null) {
-            beside.accept(transfers.handle());
+        if (behind != null) {
+            behind.accept(transfers.handle());
         }
         done.record(transfers);
         return () -> done.holdBack(compute);

@@ -1,6 +1,8 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
+import dev.kcp.bench.BenchFiles;
+import dev.kcp.bench.BenchHtml;
 import dev.kcp.bench.BenchReport;
 import dev.kcp.bench.BenchRow;
 import dev.kcp.bench.BenchShape;
@@ -26,10 +28,12 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.function.BiFunction;
+import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
@@ -40,19 +44,21 @@ import picocli.CommandLine.Spec;
         versionProvider = Version.class,
         sortOptions = false,
         description = {
-            "forward and backward time the single-rank op. The floor is the least bytes it must move (forward 4, backward 6 per element) at "
-                    + "the speed of a plain copy in the same run; the ratio is the median time over the floor.",
+            "forward and backward time the single-rank op. The floor is the least bytes it must move (forward 4, backward 6 "
+                    + "per element) at the speed of a plain copy in the same run; the ratio is the median time over the floor.",
             "step times one layer over --world ranks against the single-rank op of as many tokens in the same run; S of "
                     + "--shapes is one rank's share. exchange times a halo exchange with the next rank against a copy of "
                     + "as many bytes. Both with ranks as threads, processes (--transport tcp) or GPUs (nccl).",
-            "Prints a table; --json writes the same as JSON."
+            "Prints a table; --json writes the same as JSON, --report draws it. With --report and files in OP's place "
+                    + "nothing is timed: the files are what --json wrote before."
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  kcp bench forward",
             "  kcp bench backward --shapes 8192x4096x16,32768x1024 --json backward.json",
             "  kcp bench step --world 4 --shapes 2048x1024",
-            "  kcp bench exchange --transport tcp"
+            "  kcp bench exchange --transport tcp",
+            "  kcp bench --report report.html forward.json backward.json"
         })
 final class BenchCommand implements Callable<Integer> {
     /** What can be timed. */
@@ -63,7 +69,12 @@ final class BenchCommand implements Callable<Integer> {
         EXCHANGE
     }
 
-    @Parameters(paramLabel = "OP", description = "forward, backward, step or exchange")
+    @Parameters(
+            arity = "1..*",
+            paramLabel = "OP",
+            description = "forward, backward, step or exchange; with --report, JSON files of earlier runs instead.")
+    private List<String> operands;
+
     private Op op;
 
     @Option(
@@ -124,6 +135,12 @@ final class BenchCommand implements Callable<Integer> {
     @Option(names = "--json", paramLabel = "FILE", description = "Also write the report here.")
     private Path json;
 
+    @Option(
+            names = "--report",
+            paramLabel = "FILE",
+            description = "Also write an HTML page here: numbers, and bars against the floor.")
+    private Path html;
+
     @Spec
     private CommandSpec spec;
 
@@ -135,6 +152,14 @@ final class BenchCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
+        op = op().orElse(null);
+        if (op == null) {
+            List<BenchReport> reports = operands.stream()
+                    .map(file -> BenchFiles.read(Path.of(file)))
+                    .toList();
+            write("report", html, BenchHtml.write(reports));
+            return ExitCode.DONE;
+        }
         List<BenchShape> parsed = shapes.stream().map(BenchShape::parse).toList();
         ConvOptions options = new ConvOptions(policy, math, false);
         return op == Op.STEP || op == Op.EXCHANGE ? ofRanks(parsed, options) : ofOneRank(parsed, options);
@@ -197,11 +222,38 @@ final class BenchCommand implements Callable<Integer> {
     private void print(BenchReport report) {
         System.out.print(report.toTable());
         if (json != null) {
-            try {
-                Files.writeString(json, report.toJson() + "\n");
-            } catch (IOException e) {
-                throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: json=" + json, e);
-            }
+            write("json", json, report.toJson() + "\n");
         }
+        if (html != null) {
+            write("report", html, BenchHtml.write(List.of(report)));
+        }
+    }
+
+    private static void write(String option, Path path, String text) {
+        try {
+            Files.writeString(path, text);
+        } catch (IOException e) {
+            throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: " + option + "=" + path, e);
+        }
+    }
+
+    /** What to time, or empty where files are to be shown. */
+    private Optional<Op> op() {
+        Optional<Op> named = Stream.of(Op.values())
+                .filter(one -> one.name().equalsIgnoreCase(operands.getFirst()))
+                .findFirst();
+        String wrong = null;
+        if (named.isPresent() && operands.size() > 1) {
+            wrong = "one operation, and no files beside it: OP=" + operands;
+        } else if (named.isEmpty() && html == null) {
+            wrong = "no such operation, choose forward, backward, step or exchange; files need --report: OP="
+                    + operands.getFirst();
+        } else if (named.isEmpty() && json != null) {
+            wrong = "--json needs an operation to time: json=" + json;
+        }
+        if (wrong != null) {
+            throw new ParameterException(spec.commandLine(), wrong);
+        }
+        return named;
     }
 }

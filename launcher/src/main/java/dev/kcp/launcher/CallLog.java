@@ -1,11 +1,13 @@
 package dev.kcp.launcher;
 
 import dev.kcp.comm.CallMerge;
+import dev.kcp.comm.CallProgress;
 import dev.kcp.comm.CallRecorder;
 import dev.kcp.comm.Communicator;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -19,7 +21,7 @@ final class CallLog {
 
     /** The file of a rank, for {@link dev.kcp.comm.CallMerge}. */
     static Path file(Path folder, int rank) {
-        return folder.resolve("rank" + rank + ".jsonl");
+        return CallRecorder.file(folder, rank);
     }
 
     static void watch(Map<String, String> environment, Communicator communicator) {
@@ -27,7 +29,7 @@ final class CallLog {
         if (folder != null && !folder.isBlank()) {
             CallRecorder recorder = communicator.recorder();
             Path file = file(Path.of(folder), communicator.rank());
-            recorder.writeOnFailure(file);
+            recorder.keepIn(Path.of(folder));
             // Told to end with the group still open: a rank that hangs, or that others wait for.
             Runtime.getRuntime()
                     .addShutdownHook(new Thread(
@@ -41,7 +43,21 @@ final class CallLog {
     }
 
     /** Who is behind and where ranks differ, in lines; empty where ranks wrote nothing, or not in kcp's own form. */
-    static List<String> compare(Path folder) {
+    static List<String> compare(Path folder, int ranks) {
+        List<String> lines = new ArrayList<>(merge(folder));
+        for (int rank = 0; rank < ranks; rank++) {
+            if (!Files.exists(file(folder, rank))) {
+                String who = "rank " + rank;
+                CallProgress.read(CallRecorder.progressFile(folder, rank))
+                        .filter(state -> state.begun() > 0)
+                        .ifPresent(state -> lines.add(
+                                who + " was last " + (state.isInside() ? "inside " : "done with ") + state.last()));
+            }
+        }
+        return lines;
+    }
+
+    private static List<String> merge(Path folder) {
         try (Stream<Path> all = Files.list(folder)) {
             List<Path> files = all.filter(file -> file.getFileName().toString().matches("rank\\d+\\.jsonl"))
                     .sorted()

@@ -16,12 +16,15 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /** {@code kcp conv}: one convolution on a file, sharded over ranks. */
@@ -41,9 +44,10 @@ import picocli.CommandLine.Spec;
         footer = {
             "  kcp conv --in case.safetensors --out result.safetensors --backward",
             "  kcp conv --in case.safetensors --out result.safetensors --backward --world 4 --layout zigzag --handle",
+            "  kcp conv --compare result.safetensors other.safetensors",
             "",
-            "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed, 6 deadline,",
-            "7 ranks disagree, 8 missing device or library."
+            "Exit codes: 0 done, 1 the files compared differ, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
+            "6 deadline, 7 ranks disagree, 8 missing device or library."
         })
 final class ConvCommand implements Callable<Integer> {
     /** How ranks talk. */
@@ -68,11 +72,19 @@ final class ConvCommand implements Callable<Integer> {
     /** Up to here a run is over before vector code would have been compiled. */
     private static final long SCALAR_ELEMENTS = 1 << 20;
 
-    @Option(names = "--in", required = true, paramLabel = "FILE", description = "Safetensors file to read.")
+    @Option(names = "--in", paramLabel = "FILE", description = "Safetensors file to read.")
     private Path in;
 
-    @Option(names = "--out", required = true, paramLabel = "FILE", description = "Safetensors file to write.")
+    @Option(names = "--out", paramLabel = "FILE", description = "Safetensors file to write.")
     private Path out;
+
+    @Option(
+            names = "--compare",
+            arity = "2",
+            paramLabel = "FILE",
+            description = "Compute nothing: compare two safetensors files bit by bit, tell the first difference and "
+                    + "statistics; exit code 1 if they differ.")
+    private List<Path> compare;
 
     @Option(names = "--backward", description = "Compute gradients too, from dy.")
     private boolean backward;
@@ -154,6 +166,10 @@ final class ConvCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
+        if (compare != null) {
+            return compare();
+        }
+        requireFiles();
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = ranks(me);
         if (align < 1) {
@@ -197,6 +213,25 @@ final class ConvCommand implements Callable<Integer> {
                 System.out.println(summary);
             }
             return ExitCode.DONE;
+        }
+    }
+
+    private int compare() {
+        if (compare.size() != 2 || in != null || out != null) {
+            throw new IllegalArgumentException("--compare takes two files and neither --in nor --out: files=" + compare
+                    + " in=" + in + " out=" + out);
+        }
+        FileComparison comparison = FileComparison.of(compare.getFirst(), compare.getLast());
+        System.out.print(comparison.text());
+        return comparison.isEqual() ? ExitCode.DONE : ExitCode.FAILED;
+    }
+
+    private void requireFiles() {
+        if (in == null || out == null) {
+            List<String> missing = Stream.of(in == null ? "'--in=FILE'" : null, out == null ? "'--out=FILE'" : null)
+                    .filter(Objects::nonNull)
+                    .toList();
+            throw new ParameterException(spec.commandLine(), "Missing required options: " + String.join(", ", missing));
         }
     }
 

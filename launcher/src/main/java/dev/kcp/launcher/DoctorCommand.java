@@ -22,7 +22,7 @@ import picocli.CommandLine.Spec;
         versionProvider = Version.class,
         description = {
             "Shows what this machine has and what is missing for computing on the CPU, on CUDA and over NCCL.",
-            "Loads OpenBLAS once, so that its files are unpacked before ranks start."
+            "Loads OpenBLAS once, and CUDA's binding where there is a driver, so that their files are unpacked before ranks start."
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -55,6 +55,7 @@ final class DoctorCommand implements Callable<Integer> {
     public Integer call() {
         List<Check> checks = new ArrayList<>(HostChecks.all(environment));
         checks.addAll(GpuChecks.all(environment));
+        checks.add(HostChecks.nativeCaches());
         PrintWriter out = spec.commandLine().getOut();
         out.println(json ? json(checks) : table(checks));
         out.flush();

@@ -21,7 +21,7 @@ record DryRun(LaunchSpec spec, Map<String, String> outer) {
                 + spec.grace().toMillis() / 1e3 + " s, timeout "
                 + spec.timeout().map(time -> time.toMillis() / 1e3 + " s").orElse("none") + ", restarts "
                 + spec.maxRestarts());
-        JobEnvironment job = JobEnvironment.create(spec.ranks());
+        JobEnvironment job = JobEnvironment.create(spec.ranks(), 1);
         for (int rank = 0; rank < spec.ranks(); rank++) {
             List<String> command = spec.command().forRank(rank, Path.of("/tmp/kcp-job/rank-" + rank + "/tmp"));
             Programs.require(command.getFirst(), spec.environment().getOrDefault("PATH", outer.get("PATH")));

@@ -22,16 +22,25 @@ final class FailureJson {
     static ObjectNode of(FailureReport report, int exitCode, int restarts) {
         ObjectNode json = JSON.createObjectNode();
         json.put("exit_code", exitCode);
-        json.put("reason", report.timeout().isPresent() ? "timeout" : "rank_failed");
+        json.put(
+                "reason",
+                report.overdue().map(over -> over.isHang() ? "hang" : "timeout").orElse("rank_failed"));
         json.put("host", report.host());
         json.put("started_at", report.startedAt().toString());
         json.put("restarts", restarts);
-        report.timeout().ifPresent(timeout -> json.put("timeout_s", timeout.toMillis() / 1e3));
+        report.overdue().ifPresent(over -> overdue(json, over));
         report.first().ifPresent(first -> json.set("first_failure", rank(report, first)));
         lines(json, "calls", report.calls());
         ArrayNode ranks = json.putArray("ranks");
         report.ends().forEach(end -> ranks.add(rank(report, end)));
         return json;
+    }
+
+    private static void overdue(ObjectNode json, Overdue over) {
+        json.put(over.isHang() ? "hang_timeout_s" : "timeout_s", over.limit().toMillis() / 1e3);
+        if (over.isHang()) {
+            over.inside().forEach(json.putArray("ranks_inside_a_call")::add);
+        }
     }
 
     private static ObjectNode rank(FailureReport report, RankEnd end) {

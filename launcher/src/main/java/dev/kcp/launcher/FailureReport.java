@@ -16,8 +16,8 @@ import java.util.Optional;
  *
  * @param host the machine's name
  * @param startedAt when the first rank was started
- * @param first the first rank that failed of itself, empty where the timeout ended the job
- * @param timeout the timeout that passed, if it did
+ * @param first the first rank that failed of itself, empty where a limit ended the job
+ * @param overdue which limit of the launcher passed, if one did
  * @param ends how every rank ended, by rank
  * @param traces what ranks left behind, by rank; empty for those that left nothing
  * @param calls which ranks are behind in their collective calls and where they differ, if they kept a record
@@ -26,7 +26,7 @@ record FailureReport(
         String host,
         Instant startedAt,
         Optional<RankEnd> first,
-        Optional<Duration> timeout,
+        Optional<Overdue> overdue,
         List<RankEnd> ends,
         Map<Integer, RankTrace> traces,
         List<String> calls) {
@@ -63,11 +63,8 @@ record FailureReport(
     /** The block for stderr: the key line first, then the other ranks, equal ends together; ends with a newline. */
     String text() {
         StringBuilder text = new StringBuilder("kcp: ");
-        if (timeout.isPresent()) {
-            text.append("the job passed its timeout of ")
-                    .append(seconds(timeout.get()))
-                    .append(" and was ended: host=")
-                    .append(host);
+        if (overdue.isPresent()) {
+            text.append(overdue.get().text()).append(": host=").append(host);
         } else {
             RankEnd end = first.orElseThrow();
             text.append("rank ")

@@ -4,6 +4,7 @@ import dev.kcp.KcpException;
 import dev.kcp.launcher.Check.Need;
 import dev.kcp.launcher.Check.State;
 import dev.kcp.nccl.NcclLibrary;
+import dev.kcp.nccl.NcclVersion;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -12,9 +13,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.SortedSet;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import org.bytedeco.javacpp.Loader;
 
-/** What {@code kcp doctor} says of GPUs, from files and nvidia-smi: no native library is loaded. */
+/** What {@code kcp doctor} says of GPUs, from files, nvidia-smi and the libraries' own versions. */
 final class GpuChecks {
     private static final String DRIVER = "libcuda.so.1";
     private static final int SMI_SECONDS = 10;
@@ -25,16 +29,23 @@ final class GpuChecks {
         List<Check> checks = new ArrayList<>();
         int present = Gpus.present();
         List<String> visible = Gpus.visible(environment.get(Gpus.VISIBLE), present);
-        checks.add(driver(environment));
+        Check driver = driver(environment);
+        checks.add(driver);
         checks.add(new Check(
                 "gpus",
                 visible.isEmpty() ? State.MISSING : State.OK,
                 "present=" + present + " visible=" + visible + " " + Gpus.VISIBLE + "=" + environment.get(Gpus.VISIBLE),
                 List.of(Need.CUDA)));
+        SortedSet<Integer> capabilities = new TreeSet<>();
         if (present > 0) {
-            for (String gpu : listed(environment)) {
+            for (String gpu : asked(environment, "-L")) {
                 checks.add(new Check("gpu", State.OK, gpu, List.of()));
             }
+            capabilities = capabilities(asked(environment, "--query-gpu=compute_cap", "--format=csv,noheader"));
+        }
+        checks.addAll(KernelChecks.all(capabilities));
+        if (driver.state() == State.OK) {
+            checks.add(binding());
         }
         checks.add(nccl(environment));
         return checks;
@@ -77,7 +88,17 @@ final class GpuChecks {
 
     private static Check nccl(Map<String, String> environment) {
         try {
-            return new Check("nccl", State.OK, realName(NcclLibrary.require(environment)), List.of(Need.NCCL));
+            Path library = NcclLibrary.require(environment);
+            NcclVersion version = NcclVersion.require(library);
+            List<Path> others = new ArrayList<>(NcclLibrary.all(environment));
+            others.remove(Path.of(realName(library)));
+            String more =
+                    others.isEmpty() ? "" : "; further copies, of which none may come into the same process: " + others;
+            return new Check(
+                    "nccl",
+                    others.isEmpty() ? State.OK : State.NOTE,
+                    version + " " + realName(library) + more,
+                    List.of(Need.NCCL));
         } catch (KcpException missing) {
             return new Check("nccl", State.MISSING, missing.getMessage(), List.of(Need.NCCL));
         }
@@ -92,8 +113,35 @@ final class GpuChecks {
         }
     }
 
-    /** Name and UUID of each GPU, as nvidia-smi lists them; empty where it is not there or does not answer. */
-    private static List<String> listed(Map<String, String> environment) {
+    /** Loads CUDA's binding, which unpacks it where that was not done before; only where there is a driver to load it. */
+    private static Check binding() {
+        long start = System.nanoTime();
+        try {
+            Loader.load(org.bytedeco.cuda.global.cudart.class);
+            return new Check(
+                    "cuda binding",
+                    State.OK,
+                    "loaded in " + (System.nanoTime() - start) / 1_000_000 + " ms",
+                    List.of(Need.CUDA));
+        } catch (RuntimeException | LinkageError failure) {
+            Throwable cause = failure.getCause() == null ? failure : failure.getCause();
+            return new Check("cuda binding", State.MISSING, Main.oneLine(cause.toString()), List.of(Need.CUDA));
+        }
+    }
+
+    /** Compute capabilities such as 9.0, as major * 10 + minor. */
+    static SortedSet<Integer> capabilities(List<String> lines) {
+        SortedSet<Integer> capabilities = new TreeSet<>();
+        for (String line : lines) {
+            if (line.strip().matches("\\d{1,2}\\.\\d")) {
+                capabilities.add(Integer.parseInt(line.strip().replace(".", "")));
+            }
+        }
+        return capabilities;
+    }
+
+    /** What nvidia-smi says, line by line; empty where it is not there. */
+    private static List<String> asked(Map<String, String> environment, String... options) {
         Optional<Path> smi = Programs.find("nvidia-smi", environment.get("PATH"));
         if (smi.isEmpty()) {
             return List.of();
@@ -101,7 +149,9 @@ final class GpuChecks {
         try {
             Path answer = Files.createTempFile("kcp-doctor-", ".txt");
             try {
-                Process asked = new ProcessBuilder(smi.get().toString(), "-L")
+                List<String> command = new ArrayList<>(List.of(smi.get().toString()));
+                command.addAll(List.of(options));
+                Process asked = new ProcessBuilder(command)
                         .redirectOutput(answer.toFile())
                         .redirectError(ProcessBuilder.Redirect.DISCARD)
                         .start();

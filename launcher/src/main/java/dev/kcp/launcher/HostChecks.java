@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -83,6 +84,30 @@ final class HostChecks {
                     List.of(Need.CPU));
         } catch (RuntimeException | LinkageError failure) {
             return new Check("openblas", State.MISSING, Main.oneLine(failure.getMessage()), List.of(Need.CPU));
+        }
+    }
+
+    /** Which native libraries are unpacked, so that ranks that start together need not do it. */
+    static Check nativeCaches() {
+        Optional<Path> folder = cacheFolder();
+        List<String> warm = new ArrayList<>();
+        List<String> cold = new ArrayList<>();
+        for (String library : List.of("openblas", "cuda")) {
+            (folder.isPresent() && isUnpacked(folder.get(), library) ? warm : cold).add(library);
+        }
+        return new Check(
+                "native caches",
+                warm.contains("openblas") ? State.OK : State.NOTE,
+                "unpacked=" + warm + " not yet=" + cold + " folder="
+                        + folder.map(Path::toString).orElse("none"),
+                List.of());
+    }
+
+    private static boolean isUnpacked(Path folder, String library) {
+        try (DirectoryStream<Path> jars = Files.newDirectoryStream(folder, library + "-*.jar")) {
+            return jars.iterator().hasNext();
+        } catch (IOException none) {
+            return false;
         }
     }
 

@@ -1,9 +1,5 @@
 package dev.kcp.launcher;
 
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.security.SecureRandom;
 import java.util.HashMap;
 import java.util.HexFormat;
@@ -14,7 +10,7 @@ import java.util.Set;
 /**
  * What one job's ranks find in their environment: torchrun's variables, and kcp's own for the rendezvous.
  *
- * @param masterPort a port that was free, for a rank 0 that listens itself; kcp ranks meet at the store instead
+ * @param masterPort see {@link MasterPort}; kcp ranks meet at the store instead
  * @param jobId random, so that ranks of another job are told apart
  * @param secret random, known to this job's ranks only
  */
@@ -44,10 +40,10 @@ record JobEnvironment(int worldSize, String masterHost, int masterPort, String j
         return variables;
     }
 
-    /** A new job with fresh names and a free port. */
-    static JobEnvironment create(int worldSize) {
+    /** A new job with fresh names. */
+    static JobEnvironment create(int worldSize, int masterPort) {
         SecureRandom random = new SecureRandom();
-        return new JobEnvironment(worldSize, LOOPBACK, freePort(), hex(random, 8), hex(random, 16));
+        return new JobEnvironment(worldSize, LOOPBACK, masterPort, hex(random, 8), hex(random, 16));
     }
 
     /** The variables of one rank; {@code storePort} is where the launcher's rendezvous store listens. */
@@ -70,14 +66,6 @@ record JobEnvironment(int worldSize, String masterHost, int masterPort, String j
     public String toString() {
         return "JobEnvironment[worldSize=" + worldSize + ", master=" + masterHost + ":" + masterPort + ", jobId="
                 + jobId + "]";
-    }
-
-    private static int freePort() {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName(LOOPBACK))) {
-            return socket.getLocalPort();
-        } catch (IOException e) {
-            throw new UncheckedIOException("no free port on " + LOOPBACK, e);
-        }
     }
 
     private static String hex(SecureRandom random, int bytes) {

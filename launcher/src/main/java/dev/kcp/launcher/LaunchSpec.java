@@ -15,6 +15,7 @@ import java.util.Set;
  * @param environment variables for every rank beside those of {@link JobEnvironment}
  * @param grace time between SIGTERM and SIGKILL when the job is ended
  * @param timeout longest time for the whole job, restarts included, empty for none
+ * @param hangTimeout how long no rank may complete a collective call while one is inside one, empty for any time
  * @param output where the ranks' output goes
  * @param failureCode which exit code a failing rank gives the job
  * @param maxRestarts how often all ranks are started again after one has failed
@@ -26,6 +27,7 @@ public record LaunchSpec(
         Map<String, String> environment,
         Duration grace,
         Optional<Duration> timeout,
+        Optional<Duration> hangTimeout,
         OutputPlan output,
         FailureCode failureCode,
         int maxRestarts,
@@ -64,6 +66,9 @@ public record LaunchSpec(
         if (timeout.isPresent() && !timeout.get().isPositive()) {
             throw new IllegalArgumentException("timeout must be positive: timeout=" + timeout.get());
         }
+        if (hangTimeout.isPresent() && !hangTimeout.get().isPositive()) {
+            throw new IllegalArgumentException("hang timeout must be positive: hang-timeout=" + hangTimeout.get());
+        }
         if (maxRestarts < 0) {
             throw new IllegalArgumentException("restarts must not be negative: max-restarts=" + maxRestarts);
         }
@@ -96,6 +101,7 @@ public record LaunchSpec(
                 Map.of(),
                 GRACE,
                 Optional.empty(),
+                Optional.empty(),
                 OutputPlan.console(OutputPlan.Style.PREFIXED),
                 FailureCode.ALWAYS_RANK_FAILED,
                 0,
@@ -110,6 +116,7 @@ public record LaunchSpec(
                 Map.of(),
                 GRACE,
                 Optional.empty(),
+                Optional.empty(),
                 OutputPlan.console(OutputPlan.Style.RANK0_STDOUT_RAW),
                 FailureCode.OF_FIRST_RANK,
                 0,
@@ -118,16 +125,35 @@ public record LaunchSpec(
 
     public LaunchSpec withCommand(RankCommand newCommand) {
         return new LaunchSpec(
-                ranks, newCommand, environment, grace, timeout, output, failureCode, maxRestarts, errorFile);
+                ranks,
+                newCommand,
+                environment,
+                grace,
+                timeout,
+                hangTimeout,
+                output,
+                failureCode,
+                maxRestarts,
+                errorFile);
     }
 
     public LaunchSpec withEnvironment(Map<String, String> variables) {
-        return new LaunchSpec(ranks, command, variables, grace, timeout, output, failureCode, maxRestarts, errorFile);
+        return new LaunchSpec(
+                ranks, command, variables, grace, timeout, hangTimeout, output, failureCode, maxRestarts, errorFile);
     }
 
     public LaunchSpec withGrace(Duration newGrace) {
         return new LaunchSpec(
-                ranks, command, environment, newGrace, timeout, output, failureCode, maxRestarts, errorFile);
+                ranks,
+                command,
+                environment,
+                newGrace,
+                timeout,
+                hangTimeout,
+                output,
+                failureCode,
+                maxRestarts,
+                errorFile);
     }
 
     public LaunchSpec withTimeout(Duration newTimeout) {
@@ -137,6 +163,21 @@ public record LaunchSpec(
                 environment,
                 grace,
                 Optional.of(newTimeout),
+                hangTimeout,
+                output,
+                failureCode,
+                maxRestarts,
+                errorFile);
+    }
+
+    public LaunchSpec withHangTimeout(Duration limit) {
+        return new LaunchSpec(
+                ranks,
+                command,
+                environment,
+                grace,
+                timeout,
+                Optional.of(limit),
                 output,
                 failureCode,
                 maxRestarts,
@@ -144,15 +185,26 @@ public record LaunchSpec(
     }
 
     public LaunchSpec withOutput(OutputPlan plan) {
-        return new LaunchSpec(ranks, command, environment, grace, timeout, plan, failureCode, maxRestarts, errorFile);
+        return new LaunchSpec(
+                ranks, command, environment, grace, timeout, hangTimeout, plan, failureCode, maxRestarts, errorFile);
     }
 
     public LaunchSpec withMaxRestarts(int restarts) {
-        return new LaunchSpec(ranks, command, environment, grace, timeout, output, failureCode, restarts, errorFile);
+        return new LaunchSpec(
+                ranks, command, environment, grace, timeout, hangTimeout, output, failureCode, restarts, errorFile);
     }
 
     public LaunchSpec withErrorFile(Path file) {
         return new LaunchSpec(
-                ranks, command, environment, grace, timeout, output, failureCode, maxRestarts, Optional.of(file));
+                ranks,
+                command,
+                environment,
+                grace,
+                timeout,
+                hangTimeout,
+                output,
+                failureCode,
+                maxRestarts,
+                Optional.of(file));
     }
 }

@@ -28,6 +28,7 @@ import java.util.concurrent.locks.ReentrantLock;
  */
 public final class LocalAgent {
     private static final long POLL_MILLIS = 100;
+    private static final long ENDING_POLL_MILLIS = 5;
     /** How long after the grace the guards may take before the agent kills for itself, and again before it gives up. */
     private static final Duration GUARD_SLACK = Duration.ofMillis(800);
 
@@ -44,6 +45,7 @@ public final class LocalAgent {
         NONE,
         FAILURE,
         TIMEOUT,
+        HANG,
         OUTPUT_CLOSED,
         SHUTDOWN
     }
@@ -62,6 +64,7 @@ public final class LocalAgent {
     private Path scratch;
     private Path calls;
     private Map<Integer, List<String>> threadDumps = Map.of();
+    private List<Integer> insideWhenHung = List.of();
     private Stop stop = Stop.NONE;
     private long stopNanos;
     private long endedRanks;
@@ -135,7 +138,12 @@ public final class LocalAgent {
     }
 
     private LaunchResult runIn(JobFolder folder, Path setsid, Map<String, String> inherited) {
-        JobEnvironment job = JobEnvironment.create(spec.ranks());
+        try (MasterPort masterPort = MasterPort.claim()) {
+            return runIn(JobEnvironment.create(spec.ranks(), masterPort.number()), folder, setsid, inherited);
+        }
+    }
+
+    private LaunchResult runIn(JobEnvironment job, JobFolder folder, Path setsid, Map<String, String> inherited) {
         try (StoreServer opened = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
             store = opened;
             return runWith(job, store.port(), folder, setsid, inherited);
@@ -151,6 +159,7 @@ public final class LocalAgent {
             throw new UncheckedIOException("cannot start ranks: started=" + workers.size(), e);
         } finally {
             endAll();
+            workers.forEach(WorkerProcess::release);
         }
     }
 
@@ -177,6 +186,7 @@ public final class LocalAgent {
     private LaunchResult watch() {
         long timeoutNanos = spec.timeout().map(Duration::toNanos).orElse(Long.MAX_VALUE);
         long startNanos = System.nanoTime();
+        Optional<HangWatch> hangs = spec.hangTimeout().map(limit -> new HangWatch(calls, spec.ranks(), limit));
         while (!allGone()) {
             pause();
             boolean failed = false;
@@ -196,6 +206,10 @@ public final class LocalAgent {
                     threadDumps = ThreadDumps.take(livingGroups(), scratch, THREAD_DUMP_LIMIT);
                 }
                 stopAll(Stop.TIMEOUT);
+            } else if (stop == Stop.NONE && hangs.isPresent() && hangs.get().sees(System.nanoTime())) {
+                insideWhenHung = hangs.get().inside();
+                threadDumps = ThreadDumps.take(livingGroups(), scratch, THREAD_DUMP_LIMIT);
+                stopAll(Stop.HANG);
             }
             killLeftovers();
         }
@@ -234,7 +248,11 @@ public final class LocalAgent {
             return LaunchResult.of(ExitCode.OUTPUT_CLOSED);
         }
         if (stop == Stop.TIMEOUT) {
-            return failed(ExitCode.DEADLINE, Optional.empty(), spec.timeout(), ends);
+            return failed(ExitCode.DEADLINE, Optional.empty(), spec.timeout().map(Overdue::timeout), ends);
+        }
+        if (stop == Stop.HANG) {
+            Optional<Overdue> hang = spec.hangTimeout().map(limit -> Overdue.hang(limit, insideWhenHung));
+            return failed(ExitCode.DEADLINE, Optional.empty(), hang, ends);
         }
         if (first.isEmpty()) {
             return LaunchResult.of(ExitCode.DONE);
@@ -244,17 +262,17 @@ public final class LocalAgent {
         return failed(keepsCode ? code : ExitCode.RANK_FAILED, first, Optional.empty(), ends);
     }
 
-    private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Duration> timeout, List<RankEnd> ends) {
+    private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Overdue> overdue, List<RankEnd> ends) {
         Map<Integer, RankTrace> traces = new HashMap<>();
         for (WorkerProcess worker : workers) {
             traces.put(worker.rank(), trace(worker));
         }
-        FailureReport report =
-                new FailureReport(Host.name(), startedAt, first, timeout, ends, traces, CallLog.compare(calls));
+        FailureReport report = new FailureReport(
+                Host.name(), startedAt, first, overdue, ends, traces, CallLog.compare(calls, spec.ranks()));
         String text = report.text();
         err.write(text);
         spec.errorFile().ifPresent(file -> FailureJson.write(file, FailureJson.of(report, exitCode, attempt)));
-        return new LaunchResult(exitCode, Optional.of(text), timeout.isEmpty());
+        return new LaunchResult(exitCode, Optional.of(text), overdue.isEmpty());
     }
 
     private RankTrace trace(WorkerProcess worker) {
@@ -355,8 +373,11 @@ public final class LocalAgent {
         }
     }
 
+    /** A guard that is about to be done says so in a file, which wakes nobody. */
     private void pause() {
-        pauseMillis(POLL_MILLIS);
+        boolean isEnding = workers.stream()
+                .anyMatch(worker -> !worker.isGone() && worker.poll().isPresent());
+        pauseMillis(isEnding ? ENDING_POLL_MILLIS : POLL_MILLIS);
     }
 
     private void pauseMillis(long millis) {

@@ -25,6 +25,7 @@ public final class Main {
         COMMANDS.put("train", TrainCommand::new);
         COMMANDS.put("conv", ConvCommand::new);
         COMMANDS.put("run", RunCommand::new);
+        COMMANDS.put("plan", environment -> new PlanCommand());
         COMMANDS.put("bench", BenchCommand::new);
         COMMANDS.put("doctor", DoctorCommand::new);
         COMMANDS.put(COMPLETION, environment -> new CompletionCommand());
@@ -33,6 +34,7 @@ public final class Main {
 
     private Main() {}
 
+    /** Runs the command and ends the process with its exit code. */
     public static void main(String[] args) {
         System.exit(run(System.getenv(), args));
     }
@@ -156,6 +158,7 @@ public final class Main {
                 "  kcp conv --in case.safetensors --out result.safetensors --backward --world 2",
                 "  kcp run -n 2 -- python3 train.py",
                 "  kcp run --help",
+                "  kcp plan --lengths 100,156 --world 2",
                 "  kcp doctor",
                 "",
                 "Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",

@@ -6,6 +6,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.concurrent.CompletableFuture;
 
 /**
  * Copies one rank's stdout or stderr to the console and to a file, from its own thread, so that a full pipe never holds
@@ -37,6 +38,7 @@ final class OutputPump {
     private final Thread thread;
     private final ByteArrayOutputStream ready = new ByteArrayOutputStream(CHUNK_BYTES);
     private final ByteArrayOutputStream pending = new ByteArrayOutputStream();
+    private final CompletableFuture<Void> ended = new CompletableFuture<>();
     private boolean logBroken;
     /** When the pump last began to wait for the rank; {@link Long#MAX_VALUE} while it is not waiting for it. */
     private volatile long waitingSinceNanos = Long.MAX_VALUE;
@@ -45,7 +47,7 @@ final class OutputPump {
         this.in = in;
         this.route = route;
         this.prefix = route.prefix() == null ? null : route.prefix().getBytes(StandardCharsets.UTF_8);
-        this.thread = Thread.ofPlatform().daemon().name(name).unstarted(this::copy);
+        this.thread = Thread.ofPlatform().daemon().name(name).unstarted(this::run);
     }
 
     static OutputPump start(String name, InputStream in, Route route) {
@@ -54,15 +56,28 @@ final class OutputPump {
         return pump;
     }
 
+    /** Runs an action once every byte has been passed on. */
+    void onEnd(Runnable action) {
+        ended.thenRun(action);
+    }
+
     /** Whether every byte has been passed on. */
     boolean isDone() {
-        return !thread.isAlive();
+        return ended.isDone();
     }
 
     /** Whether the pump has been waiting for bytes for {@code nanos}; not while it waits for the sink. */
     boolean isIdleFor(long nanos) {
         long since = waitingSinceNanos;
         return since != Long.MAX_VALUE && System.nanoTime() - since > nanos;
+    }
+
+    private void run() {
+        try {
+            copy();
+        } finally {
+            ended.complete(null);
+        }
     }
 
     private void copy() {

@@ -40,7 +40,7 @@ import picocli.CommandLine.Spec;
             "Options that are not given are taken from KCP_RUN_<OPTION>: --log-dir from KCP_RUN_LOG_DIR, -n from",
             "KCP_RUN_RANKS; KCP_RUN_ENV and KCP_RUN_JVM_ARG are split at spaces.",
             "Exit codes: 0 every rank ended with 0, 2 usage, 5 a rank failed (its own code is in the report),",
-            "6 --timeout passed, 8 a device or program is missing, 130/143 interrupted/terminated,",
+            "6 --timeout or --hang-timeout passed, 8 a device or program is missing, 130/143 interrupted/terminated,",
             "141 stdout was closed."
         })
 final class RunCommand implements Callable<Integer> {
@@ -88,6 +88,14 @@ final class RunCommand implements Callable<Integer> {
             paramLabel = "SECONDS",
             description = "End the job, with exit code 6, if it runs longer.")
     private Double timeoutSeconds;
+
+    @Option(
+            names = "--hang-timeout",
+            paramLabel = "SECONDS",
+            description =
+                    "End the job, with exit code 6 and a report of who is behind, if for so long no rank completes "
+                            + "a collective call of kcp while a rank is inside one.")
+    private Double hangSeconds;
 
     @Option(
             names = "--grace",
@@ -178,6 +186,9 @@ final class RunCommand implements Callable<Integer> {
         spec = spec.withCommand(rankCommand(spec.command(), count));
         if (timeoutSeconds != null) {
             spec = spec.withTimeout(seconds("--timeout", timeoutSeconds));
+        }
+        if (hangSeconds != null) {
+            spec = spec.withHangTimeout(seconds("--hang-timeout", hangSeconds));
         }
         return errorFile == null ? spec : spec.withErrorFile(errorFile);
     }

@@ -36,6 +36,7 @@ final class ThreadDumps {
             return Map.of();
         }
         Map<Integer, Process> asked = new LinkedHashMap<>();
+        List<Long> askedJvms = new ArrayList<>();
         Map<Integer, List<String>> dumps = new LinkedHashMap<>();
         long end = System.nanoTime() + limit.toNanos();
         try {
@@ -43,6 +44,7 @@ final class ThreadDumps {
             for (Map.Entry<Integer, Long> group : groups.entrySet()) {
                 Long jvm = jvms.get(group.getValue());
                 if (jvm != null && asked.size() < MOST_RANKS) {
+                    askedJvms.add(jvm);
                     asked.put(group.getKey(), ask(jcmd.get(), jvm, answer(scratch, group.getKey())));
                 }
             }
@@ -61,8 +63,18 @@ final class ThreadDumps {
             Thread.currentThread().interrupt();
         } finally {
             asked.values().forEach(Process::destroyForcibly);
+            askedJvms.forEach(ThreadDumps::removeQuestion);
         }
         return dumps;
+    }
+
+    /** A jcmd that was cut short, since the JVM was stopped, leaves its question in the JVM's working folder. */
+    private static void removeQuestion(long jvm) {
+        try {
+            Files.deleteIfExists(Path.of("/proc/" + jvm + "/cwd/.attach_pid" + jvm));
+        } catch (IOException gone) {
+            // The process ended, and nobody can tell where it was.
+        }
     }
 
     private static Path answer(Path scratch, int rank) {

@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Option;
 
 /**
  * {@code kcp warm}: does a little of everything and shows nothing. The {@code kcp} script runs it once after a build to
@@ -21,6 +22,9 @@ import picocli.CommandLine.Command;
 @Command(name = "warm", hidden = true)
 final class WarmCommand implements Callable<Integer> {
     private static final int CHANNELS = 8;
+
+    @Option(names = "--starts", description = "Only what a JVM that computes nothing itself does.")
+    private boolean starts;
 
     @Override
     @SuppressWarnings("try") // the stream only takes the place of stdout
@@ -32,12 +36,15 @@ final class WarmCommand implements Callable<Integer> {
             CommandLine kcp = Main.commandLine(Map.of());
             kcp.usage(nowhere);
             kcp.getSubcommands().get("run").usage(nowhere);
+            int run = Main.run(Map.of(), "run", "-n", "1", "--", "true");
+            if (starts) {
+                return run;
+            }
             Path in = folder.resolve("in");
             Path out = folder.resolve("out");
             writeCase(in);
             int conv = kcp.execute(
                     "conv", "--in", in.toString(), "--out", out.toString(), "--backward", "--handle", "--world", "2");
-            int run = LocalAgent.run(LaunchSpec.program(1, List.of("true"))).exitCode();
             return Math.max(conv, run);
         } finally {
             System.setOut(shown);

@@ -33,6 +33,8 @@ final class WorkerProcess {
     /** The guard was killed before its program ended; its watcher ends the program. */
     private boolean guardLost;
 
+    private boolean groupOver;
+
     private WorkerProcess(
             int rank,
             Path scratch,
@@ -57,7 +59,7 @@ final class WorkerProcess {
      * @param scratch an existing folder of this rank
      * @param setsid the setsid program
      * @param output takes the rank's two pipes
-     * @param onExit called from another thread when the guard has ended
+     * @param onExit called from other threads when an output or the guard has ended
      * @throws IOException if the operating system starts no further process
      */
     static WorkerProcess start(
@@ -94,6 +96,8 @@ final class WorkerProcess {
                     output.stdout(rank, guard.getInputStream()),
                     output.stderr(rank, guard.getErrorStream(), lastLines),
                     lastLines);
+            worker.stdout.onEnd(onExit);
+            worker.stderr.onEnd(onExit);
             guard.onExit().thenRun(onExit);
             return worker;
         } catch (IOException noLog) {
@@ -121,10 +125,19 @@ final class WorkerProcess {
         return Optional.ofNullable(end);
     }
 
-    /** Whether program and guard have ended. */
+    /** Whether the program and its group have ended, and the guard has nothing left to do. */
     boolean isGone() {
-        return end != null
-                && (end.cause() == RankEnd.Cause.STUCK || (!guard.isAlive() && !(guardLost && programLives())));
+        return end != null && (end.cause() == RankEnd.Cause.STUCK || isGroupOver());
+    }
+
+    private boolean isGroupOver() {
+        groupOver = groupOver || (guard.isAlive() ? line("over").isPresent() : !(guardLost && programLives()));
+        return groupOver;
+    }
+
+    /** Lets the guard go, once all output was read; may be called again. */
+    void release() {
+        closeGuardInput();
     }
 
     /** Has the guard end the group: SIGTERM, and SIGKILL after the grace. Returns at once; may be called again. */

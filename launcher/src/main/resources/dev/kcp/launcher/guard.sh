@@ -5,7 +5,9 @@
 #      └── guard (this shell) ─ waits ─> program   leader of its own session and process group
 #
 # The watcher needs neither launcher nor guard alive, so no single SIGKILL leaves a rank behind.
-# SCRATCH/pid holds the program's pid, SCRATCH/status its exit status (128 + n for signal n) once it has ended.
+# SCRATCH/pid holds the program's pid, SCRATCH/status its exit status (128 + n for signal n) once it has ended, and
+# SCRATCH/over the same once its group has ended too. Then the guard holds neither of the rank's outputs any more, and waits
+# for the launcher to let it go: a JVM cuts off what it reads of a process that has ended, even where others still write.
 tenths=$1 scratch=$2 setsid=$3
 shift 3
 
@@ -69,6 +71,8 @@ if read -r program <"$scratch/pid" && group_lives "$program"; then
   end_group "$program"
 fi
 kill -s KILL -- "$watcher"
+echo "$status" >"$scratch/over"
+read -r _ <&3
 # The launcher reads and removes the scratch folder; without a launcher nobody else would.
 if ! launcher_lives; then
   command -p rm -rf -- "$scratch"

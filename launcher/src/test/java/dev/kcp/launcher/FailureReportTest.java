@@ -72,7 +72,13 @@ class FailureReportTest {
     void timeoutNamesNoRankAsFirst() {
         List<RankEnd> ends = List.of(end(0, 0, 40, RankEnd.Cause.OWN), end(1, 137, 3000, RankEnd.Cause.LAUNCHER));
         String text = new FailureReport(
-                        "box", START, Optional.empty(), Optional.of(Duration.ofMillis(1500)), ends, Map.of(), List.of())
+                        "box",
+                        START,
+                        Optional.empty(),
+                        Optional.of(Overdue.timeout(Duration.ofMillis(1500))),
+                        ends,
+                        Map.of(),
+                        List.of())
                 .text();
         assertThat(text).isEqualTo("""
                         kcp: the job passed its timeout of 1.5 s and was ended: host=box

@@ -39,7 +39,7 @@ class LaunchSpecTest {
 
     @Test
     void everyRankOfAJobHasItsOwnNumberAndTheJobsNames() {
-        JobEnvironment job = JobEnvironment.create(3);
+        JobEnvironment job = JobEnvironment.create(3, 29500);
         Map<String, String> second = job.of(1, 4711);
         assertThat(second)
                 .containsEntry("RANK", "1")
@@ -53,7 +53,7 @@ class LaunchSpecTest {
         assertThat(job.of(2, 4711).get("KCP_SECRET"))
                 .isEqualTo(second.get("KCP_SECRET"))
                 .hasSize(32);
-        assertThat(JobEnvironment.create(3).secret()).isNotEqualTo(job.secret());
+        assertThat(JobEnvironment.create(3, 29500).secret()).isNotEqualTo(job.secret());
         assertThat(job.toString()).doesNotContain(job.secret());
     }
 

@@ -154,6 +154,17 @@ class RunOptionsTest {
         assertThat(Gpus.visible(visible, present)).hasSize(count);
     }
 
+    /** Case 90: the list counts, not the machine; rank 0 takes the first that is listed. */
+    @Test
+    void moreRanksThanListedDevicesAreRefusedAndTheOrderIsKept() {
+        assertThatThrownBy(() -> Gpus.requireOneEach(Gpus.visible("1", 2), 2))
+                .isInstanceOf(dev.kcp.KcpException.class)
+                .hasMessageContaining("visible=1 wanted=2");
+        assertThat(Gpus.visible("1,0", 2)).containsExactly("1", "0");
+        // Case 91, without the GPU.
+        assertThat(Gpus.visible("GPU-0f1e-2d", 2)).containsExactly("GPU-0f1e-2d");
+    }
+
     @Test
     void gpuCountWithoutGpusIsRefused() {
         assertThat(kcp(Map.of("CUDA_VISIBLE_DEVICES", ""), "run", "-n", "gpu", "--", "true"))

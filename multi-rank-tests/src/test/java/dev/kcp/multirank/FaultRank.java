@@ -46,20 +46,19 @@ final class FaultRank {
 
     public static void main(String[] args) {
         try {
-            run(Fault.valueOf(args[0]), Place.valueOf(args[1]));
+            Duration deadline = args.length > 2 ? Duration.ofSeconds(Long.parseLong(args[2])) : DEADLINE;
+            run(Fault.valueOf(args[0]), Place.valueOf(args[1]), deadline);
         } catch (KcpException e) {
             System.err.println(e.getMessage());
             System.exit(e.code().exitCode());
         }
     }
 
-    private static void run(Fault fault, Place place) {
+    private static void run(Fault fault, Place place, Duration deadline) {
         RankInfo me = RankInfo.fromEnvironment(System.getenv()).orElseThrow();
-        try (Communicator communicator = TcpCommunicator.join(me, "world", MEET_DEADLINE, DEADLINE);
+        try (Communicator communicator = TcpCommunicator.join(me, "world", MEET_DEADLINE, deadline);
                 ConvEngine engine = new CpuConvEngine(1)) {
-            communicator
-                    .recorder()
-                    .writeOnFailure(Path.of(System.getenv("KCP_CALLS_DIR"), "rank" + me.rank() + ".jsonl"));
+            communicator.recorder().keepIn(Path.of(System.getenv("KCP_CALLS_DIR")));
             byte[] clean;
             try (FaultStep step = new FaultStep(communicator, engine, Fault.NONE, place)) {
                 clean = step.run();

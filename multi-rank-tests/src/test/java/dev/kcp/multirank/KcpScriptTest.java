@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -116,6 +117,36 @@ class KcpScriptTest {
         assertThat(mavenCalls()).hasSize(1);
     }
 
+    /** A release build leaves more jars, some newer than the one to run. */
+    @Test
+    void jarsOfSourcesAndJavadocAreNotRun() throws Exception {
+        maven("mkdir -p launcher/target/lib; touch launcher/target/lib/x.jar; cd launcher/target; "
+                + "touch -d '1 hour ago' launcher-1.jar; touch launcher-1-sources.jar launcher-1-javadoc.jar; "
+                + "touch -d '30 minutes ago' launcher-1-sources.jar launcher-1-javadoc.jar");
+        assertThat(kcp(Map.of(), "train").exitCode()).isZero();
+        Path app = Path.of(
+                Files.readString(root.resolve("launcher/target/kcp.stamp")).strip());
+        try (Stream<Path> jars = Files.list(root.resolve("launcher/target").resolve(app))) {
+            assertThat(jars.map(jar -> jar.getFileName().toString()))
+                    .contains("launcher-1.jar")
+                    .noneMatch(jar -> jar.endsWith("-sources.jar") || jar.endsWith("-javadoc.jar"));
+        }
+    }
+
+    /** As the release's archive unpacks: jars beside the script, and no sources. */
+    @Test
+    void distributionRunsItsJarsAndBuildsNothing() throws Exception {
+        Path unpacked = Files.createDirectories(temp.resolve("kcp 1.0"));
+        Files.copy(root.resolve("kcp"), unpacked.resolve("kcp"));
+        executable(unpacked.resolve("kcp"));
+        Files.createDirectory(unpacked.resolve("lib"));
+        Result result = await(start(unpacked.resolve("kcp"), Map.of(), "plan"));
+        assertThat(result.exitCode()).as(result.err()).isZero();
+        assertThat(result.out()).contains(" -cp " + unpacked + "/lib/* ").endsWith("dev.kcp.launcher.Main plan\n");
+        assertThat(result.err()).isEmpty();
+        assertThat(mavenCalls()).isEmpty();
+    }
+
     @Test
     void buildsAgainWhenASourceIsNewerOrGone() throws Exception {
         kcp(Map.of());
@@ -205,7 +236,9 @@ class KcpScriptTest {
     void laterStartsReadTheRecordOfTheBuild() throws Exception {
         jdk = jdk("recording", "25.0.3", RECORDING);
         Result first = kcp(Map.of(), "train");
-        assertThat(first.out()).containsPattern("-XX:AOTCache=" + root + "/launcher/target/app\\.\\d+/kcp\\.aot ");
+        assertThat(first.out()).containsPattern("-XX:AOTCache=" + root + "/launcher/target/app\\.\\d+/all\\.aot ");
+        // A JVM without the vector module needs a record of its own.
+        assertThat(kcp(Map.of(), "run").out()).contains("/light.aot ");
         assertThat(kcp(Map.of(), "train").out()).isEqualTo(first.out());
         assertThat(mavenCalls()).hasSize(1);
     }
@@ -229,6 +262,8 @@ class KcpScriptTest {
     @Test
     void commandsThatDoNotComputeStartWithTheSmallCompiler() throws Exception {
         assertThat(kcp(Map.of(), "run", "-n", "2", "--", "true").out()).contains(" -XX:TieredStopAtLevel=1 ");
+        assertThat(kcp(Map.of(), "doctor").out()).contains(" -XX:+UseSerialGC ", "jdk.incubator.vector");
+        assertThat(kcp(Map.of(), "--help").out()).contains(" -XX:+UseSerialGC ").doesNotContain("jdk.incubator.vector");
         assertThat(kcp(Map.of(), "train").out()).doesNotContain("TieredStopAtLevel");
         // The user's own choice of a collector must not meet another one.
         assertThat(kcp(Map.of("KCP_JAVA_OPTS", "-XX:+UseZGC"), "run").out())

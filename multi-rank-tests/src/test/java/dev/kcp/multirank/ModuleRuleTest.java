@@ -37,7 +37,7 @@ class ModuleRuleTest {
                 .layer("kcp-nccl")
                 .definedBy("dev.kcp.nccl..")
                 .layer("launcher")
-                .definedBy("dev.kcp.launcher..", "dev.kcp.train..", "dev.kcp.bench..")
+                .definedBy("dev.kcp.launcher..", "dev.kcp.train..", "dev.kcp.bench..", "dev.kcp.plan..")
                 .whereLayer("conv-kernels")
                 .mayNotAccessAnyLayer()
                 .whereLayer("kcp-core")

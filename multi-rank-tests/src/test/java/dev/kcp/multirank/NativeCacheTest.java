@@ -11,6 +11,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Natives that many ranks unpack at the same moment, or that cannot be unpacked. */
@@ -37,6 +38,7 @@ class NativeCacheTest {
                 "cpu");
     }
 
+    /** Case 93: a cold cache and eight processes at once. */
     @RepeatedTest(3)
     void eightRanksUnpackIntoOneEmptyCache() throws IOException {
         Path cache = folder.resolve("cache");
@@ -51,6 +53,13 @@ class NativeCacheTest {
         }
     }
 
+    @RepeatedTest(17)
+    @EnabledIfSystemProperty(named = "kcp.faults", matches = "all")
+    void eightRanksUnpackIntoOneEmptyCacheOften() throws IOException {
+        eightRanksUnpackIntoOneEmptyCache();
+    }
+
+    /** Case 94: nowhere to unpack to. */
     @Test
     void cacheThatCannotBeMadeIsOneLineOrDoneWithout() {
         // Below a device file there is no folder, not even for root.
@@ -67,6 +76,7 @@ class NativeCacheTest {
         }
     }
 
+    /** Case 96: one line, and the CPU serves. */
     @Test
     void missingDriverIsOneLineAndTheCpuStillServes() {
         KcpProcess.Result result;

@@ -80,6 +80,7 @@ class NoOrphansTest {
         }
     }
 
+    /** Case 81: no hook runs, and all end. */
     @Test
     void killedLauncherLeavesNobody() {
         try (KcpProcess kcp = start(3, STUBBORN)) {
@@ -148,6 +149,7 @@ class NoOrphansTest {
         }
     }
 
+    /** Case 80: what ranks started ends with them. */
     @Test
     void grandchildrenGoToo() {
         String tree = "(trap '' TERM; sh -c 'sleep 301 & sleep 302' & while :; do sleep 1; done) & echo ready; ";
@@ -166,6 +168,7 @@ class NoOrphansTest {
         }
     }
 
+    /** Case 82: a hook that never ends is cut short. */
     @Test
     void shutdownHookThatSleepsForAnHourHoldsNobody() {
         List<String> command = new ArrayList<>(List.of("run", "-n", "2", "--grace", "1", "--"));
@@ -209,6 +212,7 @@ class NoOrphansTest {
         }
     }
 
+    /** Case 79: ending a job touches nothing else. */
     @Test
     void otherProcessesOfTheUserLive() throws Exception {
         Process mine = new ProcessBuilder("sleep", "305").start();

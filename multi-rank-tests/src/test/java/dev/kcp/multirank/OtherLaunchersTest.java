@@ -126,6 +126,7 @@ class OtherLaunchersTest {
         assertThat(folder.resolve("many")).doesNotExist();
     }
 
+    /** Cases 84 and 85: a given port that is taken is named with its host. */
     @Test
     void busyMasterPortIsNamed() throws IOException {
         try (ServerSocket busy = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {

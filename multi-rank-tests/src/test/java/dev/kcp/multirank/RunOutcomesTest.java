@@ -169,6 +169,7 @@ class RunOutcomesTest {
                 .isNotEmptyFile();
     }
 
+    /** Case 87: a failed job looks like one to the shell. */
     @Test
     void nothingFollowsAFailedJobInTheShell() throws Exception {
         Process shell = new ProcessBuilder(

@@ -123,15 +123,15 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void forward(
-            Shard shard, Operands in, ConvOptions options, Part part, Tensor y, Memory workspace) {
+    public synchronized void forward(Shard shard, Operands in, ConvOptions options, Tensor y, Memory workspace) {
         ForwardTiles tiles = ForwardTiles.of((ShardTables) shard, in, begin(in, workspace));
-        if (part == Part.SEAM) {
-            tiles.seam(workers, scratch, y);
-        } else {
-            tiles.main(workers, scratch, y);
-            zeroSlack(tiles.tables(), y);
-        }
+        tiles.main(workers, scratch, y);
+        zeroSlack(tiles.tables(), y);
+    }
+
+    @Override
+    public synchronized void seam(Shard shard, Operands in, ConvOptions options, Tensor y, long queue) {
+        ForwardTiles.of((ShardTables) shard, in, begin(in, null)).seam(workers, scratch, y);
     }
 
     @Override

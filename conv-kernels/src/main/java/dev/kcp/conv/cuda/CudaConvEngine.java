@@ -192,18 +192,22 @@ public final class CudaConvEngine implements ConvEngine {
     }
 
     @Override
-    public synchronized void forward(
-            Shard shard, Operands in, ConvOptions options, Part part, Tensor y, Memory workspace) {
+    public synchronized void forward(Shard shard, Operands in, ConvOptions options, Tensor y, Memory workspace) {
         CudaShard local = begin(shard, in);
-        if (y.rows() == 0 || part == Part.SEAM && local.headRows() == 0) {
-            return;
-        }
-        arguments.out("y", y);
-        arguments.set(Field.ROWS, y.rows());
-        if (part == Part.SEAM) {
-            launches.forwardSeam(local, in, options);
-        } else {
+        if (y.rows() > 0) {
+            arguments.out("y", y);
+            arguments.set(Field.ROWS, y.rows());
             launches.forwardMain(local, in, options, y.rows());
+        }
+    }
+
+    @Override
+    public synchronized void seam(Shard shard, Operands in, ConvOptions options, Tensor y, long queue) {
+        CudaShard local = begin(shard, in);
+        if (y.rows() > 0 && local.headRows() > 0) {
+            arguments.out("y", y);
+            arguments.set(Field.ROWS, y.rows());
+            launches.forwardSeam(local, in, options, queue);
         }
     }
 

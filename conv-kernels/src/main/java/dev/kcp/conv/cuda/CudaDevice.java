@@ -104,10 +104,12 @@ public final class CudaDevice implements AutoCloseable {
         Driver.makeCurrent(contextHandle);
     }
 
+    /** The device as tensors name it. */
     public Device device() {
         return new Device(Device.Kind.CUDA, ordinal);
     }
 
+    /** Its number among the visible devices. */
     public int ordinal() {
         return ordinal;
     }

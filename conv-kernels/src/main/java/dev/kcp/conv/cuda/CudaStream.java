@@ -60,6 +60,7 @@ public final class CudaStream implements AutoCloseable {
         return new CudaStream(device, Handles.jcudaStream(handle), false);
     }
 
+    /** The device that the stream belongs to. */
     public CudaDevice device() {
         return device;
     }

@@ -34,8 +34,14 @@ final class ProgramLaunches implements AutoCloseable {
         launchWarps(kernel, (rows + rowsPerWarp - 1) / rowsPerWarp * ConvProgram.tiles(in.channels()));
     }
 
-    void forwardSeam(CudaShard shard, Operands in, ConvOptions options) {
-        launchFragments(rule.forwardSeam(options), shard, in);
+    /** On the queue, a stream's handle, or with 0 on the engine's stream. */
+    void forwardSeam(CudaShard shard, Operands in, ConvOptions options, long queue) {
+        launcher.queue(queue);
+        try {
+            launchFragments(rule.forwardSeam(options), shard, in);
+        } finally {
+            launcher.queue(0);
+        }
     }
 
     void head(CudaShard shard, Operands in, ConvOptions options) {

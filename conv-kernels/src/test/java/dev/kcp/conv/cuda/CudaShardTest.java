@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngine.Operands;
-import dev.kcp.conv.ConvEngine.Part;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Shard;
@@ -152,8 +151,8 @@ class CudaShardTest {
         Tensor tail = engine.allocate(DType.F32, tables.tailRows(), channels);
         Tensor sums = engine.allocate(options.policy().sumType(), tables.nodeCount(), operands.sumPlanes(), channels);
         try (Shard shard = engine.shard(tables)) {
-            engine.forward(shard, operands, options, Part.MAIN, y);
-            engine.forward(shard, operands, options, Part.SEAM, y);
+            engine.forward(shard, operands, options, y);
+            engine.seam(shard, operands, options, y, 0);
             engine.head(shard, operands, options, dy, head);
             engine.main(shard, operands, options, dy, dx, tail, sums);
             engine.owed(shard, operands, tail, received, dx);

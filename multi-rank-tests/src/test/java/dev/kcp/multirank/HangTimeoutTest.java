@@ -1,0 +1,102 @@
+package dev.kcp.multirank;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** {@code kcp run --hang-timeout}: a hang is noticed long before the deadlines of the ranks' own waits. */
+@Timeout(120)
+class HangTimeoutTest {
+    @TempDir
+    private Path folder;
+
+    private KcpProcess.Result run(Map<String, String> environment, List<String> options, String... program) {
+        List<String> args = new ArrayList<>(List.of("run", "--grace", "2"));
+        args.addAll(options);
+        args.add("--");
+        args.addAll(List.of(program));
+        try (KcpProcess kcp = KcpProcess.start(environment, args.toArray(String[]::new))) {
+            return kcp.await();
+        }
+    }
+
+    private String text() throws IOException {
+        Path text = folder.resolve("text.txt");
+        Files.writeString(text, "It was the best of times.\n\nIt was the worst of times.\n\n".repeat(20));
+        return text.toString();
+    }
+
+    @Test
+    void aRankThatHangsIsNamedWithItsCallAndItsThreads() throws IOException {
+        Path error = folder.resolve("report.json");
+        KcpProcess.Result result = run(
+                Map.of("KCP_RUN_HANG_TIMEOUT", "4"),
+                List.of("-n", "2", "--error-file", error.toString()),
+                "java:dev.kcp.launcher.Main",
+                "train",
+                "--data",
+                text(),
+                "--steps",
+                "3",
+                "--tokens",
+                "128",
+                "--channels",
+                "8",
+                "--layers",
+                "1",
+                "--deadline",
+                "100",
+                "--inject",
+                "hang@1:2");
+        assertThat(result.exitCode()).as(result.err()).isEqualTo(6);
+        assertThat(result.err())
+                .contains("kcp: the job hung and was ended: no collective call was completed for 4.0 s, with rank 0 "
+                        + "inside one: host=")
+                .containsPattern("kcp:   rank 1's threads: at .*Injection")
+                .containsPattern("kcp:   calls: rank 0 waits for batch 1 of group world, not stated by ranks \\[1\\]");
+        JsonNode report = new ObjectMapper().readTree(error.toFile());
+        assertThat(report.get("reason").asText()).isEqualTo("hang");
+        assertThat(report.get("exit_code").asInt()).isEqualTo(6);
+        assertThat(report.get("hang_timeout_s").asDouble()).isEqualTo(4);
+        assertThat(report.get("ranks_inside_a_call").toString()).isEqualTo("[0]");
+        assertThat(report.get("calls").toString()).contains("not stated by ranks [1]");
+        assertThat(report.get("ranks").get(1).get("thread_dump").toString()).contains("Injection");
+    }
+
+    /** A stopped process writes nothing when it is told to end; the progress that it had written tells. */
+    @Test
+    void aStoppedRankIsNamedByTheProgressItHadWritten() {
+        KcpProcess.Result result = run(
+                Map.of(),
+                List.of("-n", "3", "--hang-timeout", "2"),
+                "java:" + FaultRank.class.getName(),
+                "SIGSTOP",
+                "BACKWARD",
+                "60");
+        assertThat(result.exitCode()).as(result.err()).isEqualTo(6);
+        assertThat(result.err())
+                .contains("kcp: the job hung and was ended: ")
+                .containsPattern("kcp:   calls: rank 2 was last (done with|inside) call \\d+ HALO_");
+        assertThat(Path.of("").toAbsolutePath()).isDirectoryNotContaining("glob:**/.attach_pid*");
+    }
+
+    @Test
+    void ranksThatAreInsideNoCallMayTakeAnyTime() {
+        assertThat(run(Map.of(), List.of("-n", "2", "--hang-timeout", "0.5"), "sleep", "2")
+                        .exitCode())
+                .isZero();
+        assertThat(run(Map.of(), List.of("-n", "2", "--hang-timeout", "0"), "true")
+                        .exitCode())
+                .isEqualTo(2);
+    }
+}
