@@ -263,7 +263,15 @@ struct Walk {
             } else if (kTables ? mixed(row, end, change) : row + kChunkRows <= end) {
                 int fragment = at.fragment;
                 mixedChunk(row, out, a.outPitch);
-                if (kTables && at.fragment != fragment) enter();
+                if (kTables && at.fragment != fragment) {
+                    enter();
+                    // Rows of the document before have no part in what follows.
+#pragma unroll
+                    for (int i = 0; i < kLane; i++) {
+                        if (row + kChunkRows - at.begin < 3) x3[i] = 0.f;
+                        if (row + kChunkRows - at.begin < 2) x2[i] = 0.f;
+                    }
+                }
                 calmBegin = at.begin + kHistory;
                 calmEnd = min(at.next, end);
             } else {
