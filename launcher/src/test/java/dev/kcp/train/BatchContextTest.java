@@ -25,8 +25,7 @@ class BatchContextTest {
     }
 
     private static void withContext(Layout layout, Consumer<BatchContext> body) {
-        TrainConfig config =
-                new TrainConfig(new ModelShape(1, 8), TOKENS, 1, 1, 0.01, 0, 1, layout, 64, true, true);
+        TrainConfig config = new TrainConfig(new ModelShape(1, 8), TOKENS, 1, 1, 0.01, 0, 1, layout, 64, true, true);
         LocalRanks.run(1, Duration.ofSeconds(10), communicator -> {
             try (ConvEngine conv = new CpuConvEngine(1);
                     BatchContext batches = new BatchContext(config, communicator, conv)) {
