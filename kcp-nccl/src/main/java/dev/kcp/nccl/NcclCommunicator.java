@@ -16,7 +16,6 @@ import dev.kcp.conv.cuda.CudaGraph;
 import dev.kcp.conv.cuda.CudaStream;
 import dev.kcp.conv.cuda.MessageHeaders;
 import dev.kcp.tensor.DType;
-import dev.kcp.tensor.Memory;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -42,19 +41,6 @@ public final class NcclCommunicator implements Communicator {
     /** A header costs about 3 us of an exchange's 9; what it finds, a lost or doubled message, the next one finds too. */
     private static final int MESSAGES_PER_HEADER = 8;
 
-    /**
-     * In a graph nothing orders two kernels that become ready together. Backward's main fills the device with one wave of
-     * blocks, so it is held back for a moment: else the transfer would begin only when main ends.
-     */
-    private static final Set<Call.Kind> PAUSES =
-            System.getProperty("kcp.nccl.pause", "b").equals("b")
-                    ? Set.of(Call.Kind.HALO_BACKWARD)
-                    : System.getProperty("kcp.nccl.pause").equals("n")
-                            ? Set.of()
-                            : Set.of(Call.Kind.HALO_BACKWARD, Call.Kind.HALO_FORWARD);
-
-    private static final long PAUSE_BYTES = 16;
-
     private static final Duration DRAIN = Duration.ofSeconds(5);
     private static final System.Logger LOG = System.getLogger(NcclCommunicator.class.getName());
 
@@ -76,7 +62,6 @@ public final class NcclCommunicator implements Communicator {
     private final Set<Call> agreedCalls = new HashSet<>();
     private final List<PendingAgreement> pendingAgreements = new ArrayList<>();
     private final List<NcclGraph> graphs = new ArrayList<>();
-    private final Memory pause;
     private final int[] messagesTo;
     private final int[] messagesFrom;
     private final BitSet capturedTo = new BitSet();
@@ -135,7 +120,6 @@ public final class NcclCommunicator implements Communicator {
         ready = CudaEvent.untimed(compute.device());
         captured = CudaEvent.untimed(compute.device());
         headers = new MessageHeaders(transfers, size());
-        pause = compute.allocate(PAUSE_BYTES);
         messagesTo = new int[size()];
         messagesFrom = new int[size()];
         group = size() == 1
@@ -237,9 +221,6 @@ public final class NcclCommunicator implements Communicator {
         CudaEvent done = markDone(call);
         if (!headersTo.isEmpty() || !headersFrom.isEmpty()) {
             headers.check(headersTo, headersFrom, digest(call));
-        }
-        if (recording != null && PAUSES.contains(call.kind())) {
-            compute.fill(pause.address(), (byte) 0, PAUSE_BYTES);
         }
         underWay = true;
         return () -> {
@@ -553,7 +534,6 @@ public final class NcclCommunicator implements Communicator {
             control.close();
             if (isDrained()) {
                 headers.close();
-                pause.close();
                 ready.close();
                 captured.close();
                 transfers.close();
