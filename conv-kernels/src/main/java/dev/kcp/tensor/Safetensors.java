@@ -30,6 +30,7 @@ import java.util.Map;
  */
 public final class Safetensors implements AutoCloseable {
     private static final int LENGTH_BYTES = Long.BYTES;
+    private static final String METADATA = "__metadata__";
     private static final long MAX_HEADER_BYTES = 100_000_000;
     private static final int COPY_BYTES = 1 << 26;
     private static final ObjectMapper JSON = JsonMapper.builder()
@@ -66,12 +67,15 @@ public final class Safetensors implements AutoCloseable {
     private final FileChannel channel;
     private final long dataBegin;
     private final Map<String, Entry> entries;
+    private final Map<String, String> metadata;
 
-    private Safetensors(Path path, FileChannel channel, long dataBegin, Map<String, Entry> entries) {
+    private Safetensors(
+            Path path, FileChannel channel, long dataBegin, Map<String, Entry> entries, Map<String, String> metadata) {
         this.path = path;
         this.channel = channel;
         this.dataBegin = dataBegin;
         this.entries = entries;
+        this.metadata = metadata;
     }
 
     /**
@@ -122,12 +126,23 @@ public final class Safetensors implements AutoCloseable {
         }
         Map<String, Entry> entries = new LinkedHashMap<>();
         for (Map.Entry<String, JsonNode> field : header.properties()) {
-            if (!field.getKey().equals("__metadata__")) {
+            if (!field.getKey().equals(METADATA)) {
                 entries.put(field.getKey(), entry(path, field.getKey(), field.getValue()));
             }
         }
         checkLayout(path, entries, fileBytes - LENGTH_BYTES - headerBytes);
-        return new Safetensors(path, channel, LENGTH_BYTES + headerBytes, entries);
+        return new Safetensors(path, channel, LENGTH_BYTES + headerBytes, entries, metadata(path, header));
+    }
+
+    private static Map<String, String> metadata(Path path, JsonNode header) {
+        Map<String, String> metadata = new LinkedHashMap<>();
+        for (Map.Entry<String, JsonNode> field : header.path(METADATA).properties()) {
+            if (!field.getValue().isTextual()) {
+                throw bad(path, "has metadata that is no text: key=" + field.getKey(), null);
+            }
+            metadata.put(field.getKey(), field.getValue().asText());
+        }
+        return metadata;
     }
 
     private static Entry entry(Path path, String name, JsonNode node) {
@@ -196,6 +211,11 @@ public final class Safetensors implements AutoCloseable {
     /** Names of all tensors, in the header's order. */
     public List<String> names() {
         return List.copyOf(entries.keySet());
+    }
+
+    /** Texts that the file's writer put beside the tensors. */
+    public Map<String, String> metadata() {
+        return Map.copyOf(metadata);
     }
 
     /** Whether the file has a tensor of this name. */
@@ -295,7 +315,24 @@ public final class Safetensors implements AutoCloseable {
      * @throws KcpException with code BAD_DATA if the file cannot be written
      */
     public static void write(Path path, Map<String, Tensor> tensors) {
+        write(path, tensors, Map.of(), false);
+    }
+
+    /**
+     * As {@link #write}, with metadata; once this returns, the whole file under its name outlives a power cut.
+     *
+     * @param metadata texts by key
+     */
+    public static void writeDurably(Path path, Map<String, Tensor> tensors, Map<String, String> metadata) {
+        write(path, tensors, metadata, true);
+    }
+
+    private static void write(Path path, Map<String, Tensor> tensors, Map<String, String> metadata, boolean isDurable) {
         ObjectNode header = JSON.createObjectNode();
+        if (!metadata.isEmpty()) {
+            ObjectNode texts = header.putObject(METADATA);
+            metadata.forEach(texts::put);
+        }
         long offset = 0;
         for (Map.Entry<String, Tensor> field : tensors.entrySet()) {
             MemorySegment bytes = field.getValue().segment();
@@ -330,8 +367,17 @@ public final class Safetensors implements AutoCloseable {
                                         .asByteBuffer());
                     }
                 }
+                if (isDurable) {
+                    out.force(true);
+                }
             }
             Files.move(part, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+            if (isDurable) {
+                // The name is in the folder, which is written by itself.
+                try (FileChannel names = FileChannel.open(folder, StandardOpenOption.READ)) {
+                    names.force(true);
+                }
+            }
         } catch (IOException e) {
             deleteQuietly(part);
             throw bad(path, "cannot be written: " + e.getMessage(), e);

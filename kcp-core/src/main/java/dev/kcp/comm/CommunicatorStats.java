@@ -8,8 +8,10 @@ import java.util.Map;
  *
  * @param calls calls made, by kind; kinds without a call are absent
  * @param bytesSent payload bytes sent to peers, by kind; headers and control messages are not counted
+ * @param waitNanos how long this rank's thread waited for calls to be done; exchanges in GPU memory are awaited by streams
+ *     and add nothing
  */
-public record CommunicatorStats(Map<Call.Kind, Long> calls, Map<Call.Kind, Long> bytesSent) {
+public record CommunicatorStats(Map<Call.Kind, Long> calls, Map<Call.Kind, Long> bytesSent, long waitNanos) {
     public CommunicatorStats {
         calls = Map.copyOf(calls);
         bytesSent = Map.copyOf(bytesSent);
@@ -29,6 +31,7 @@ public record CommunicatorStats(Map<Call.Kind, Long> calls, Map<Call.Kind, Long>
     public static final class Counter {
         private final Map<Call.Kind, Long> calls = new EnumMap<>(Call.Kind.class);
         private final Map<Call.Kind, Long> bytesSent = new EnumMap<>(Call.Kind.class);
+        private long waitNanos;
 
         /** Counts a call. */
         public synchronized void call(Call.Kind kind) {
@@ -40,15 +43,21 @@ public record CommunicatorStats(Map<Call.Kind, Long> calls, Map<Call.Kind, Long>
             bytesSent.merge(kind, bytes, Long::sum);
         }
 
+        /** Counts time that the rank's thread waited. */
+        public synchronized void waited(long nanos) {
+            waitNanos += nanos;
+        }
+
         /** Counts all that was counted elsewhere. */
         public synchronized void add(CommunicatorStats others) {
             others.calls().forEach((kind, count) -> calls.merge(kind, count, Long::sum));
             others.bytesSent().forEach((kind, bytes) -> bytesSent.merge(kind, bytes, Long::sum));
+            waitNanos += others.waitNanos();
         }
 
         /** What was counted so far. */
         public synchronized CommunicatorStats read() {
-            return new CommunicatorStats(calls, bytesSent);
+            return new CommunicatorStats(calls, bytesSent, waitNanos);
         }
     }
 }

@@ -15,6 +15,7 @@ final class Round {
     private final Flush flush;
     private final TreeSet<Integer> receivers = new TreeSet<>();
     private CallRecorder.Entry recorded;
+    private CommunicatorStats.Counter counter;
     private boolean done;
 
     /** @param outgoing pieces for each rank of the group */
@@ -29,8 +30,9 @@ final class Round {
     }
 
     /** Compares what came early, then sends: the record to every peer of the group, payload to whom it concerns. */
-    void start(int[] worldRanks, int rank, CommunicatorStats.Counter counter, CallRecorder.Entry entry) {
+    void start(int[] worldRanks, int rank, CommunicatorStats.Counter count, CallRecorder.Entry entry) {
         recorded = entry;
+        counter = count;
         Failure failure = mesh.locked(() -> state.begin(step));
         if (failure != null) {
             end();
@@ -59,6 +61,7 @@ final class Round {
     void await() {
         WaitEvent event = new WaitEvent();
         event.begin();
+        long begin = System.nanoTime();
         try {
             mesh.await(
                     () -> step.isComplete() && flush.isDone(),
@@ -69,6 +72,7 @@ final class Round {
                 recorded.finish();
             }
         } finally {
+            counter.waited(System.nanoTime() - begin);
             if (event.shouldCommit()) {
                 event.call = step.call();
                 event.label = step.record().label();

@@ -91,8 +91,7 @@ final class GpuChecks {
     /** What the trainer alone needs. */
     private static Check cublas(Map<String, String> environment) {
         try {
-            return new Check(
-                    "cublas", State.OK, "for kcp train: " + CublasLibrary.require(environment), List.of());
+            return new Check("cublas", State.OK, "for kcp train: " + CublasLibrary.require(environment), List.of());
         } catch (KcpException missing) {
             return new Check("cublas", State.NOTE, "for kcp train: " + missing.getMessage(), List.of());
         }

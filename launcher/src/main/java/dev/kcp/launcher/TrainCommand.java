@@ -4,11 +4,13 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.train.LossLog;
 import dev.kcp.train.Progress;
+import dev.kcp.train.Saving;
 import dev.kcp.train.TextCorpus;
 import dev.kcp.train.TrainConfig;
 import dev.kcp.train.TrainListener;
 import dev.kcp.train.TrainLoop;
 import dev.kcp.train.TrainSummary;
+import dev.kcp.train.report.Curves;
 import java.io.Console;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -31,8 +33,10 @@ import picocli.CommandLine.Spec;
         sortOptions = false,
         description = {
             "Trains a small byte-level language model on text, each batch sharded over N ranks.",
-            "Documents are separated by blank lines and packed end to end into batches of exactly --tokens tokens. "
-                    + "Every world size sees the same batches. The last line on stdout is a JSON summary; its "
+            "Documents are shuffled anew in each epoch, by --seed, and packed end to end into batches of exactly "
+                    + "--tokens tokens. One that does not fit is cut; its rest begins the next batch as a document of "
+                    + "its own, so no token is left out or padded, and an epoch's last batch is filled by the next "
+                    + "epoch. Every world size sees the same batches. The last line on stdout is a JSON summary; its "
                     + "first_loss and final_loss are the losses of the first and the last batch in nats per byte, "
                     + "each before that step's update.",
             "Started by kcp run, torchrun, mpirun, srun or as a Kubernetes indexed job, this process is one rank."
@@ -41,13 +45,17 @@ import picocli.CommandLine.Spec;
         footer = {
             "  kcp train --data book.txt --world 2",
             "  kcp train --data texts/ more.txt --world 4 --layout zigzag --steps 1000",
+            "  kcp train --data book.txt --save run1 --every 50 --resume",
             "",
             "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
-            "6 deadline, 7 ranks disagree, 8 missing device or library,",
-            "130/143 interrupted/terminated."
+            "6 deadline, 7 ranks disagree or a verified step differs, 8 missing device or library,",
+            "130/143 interrupted/terminated, with --save after the state was saved."
         })
 final class TrainCommand implements Callable<Integer> {
     private static final int MAX_THREADS = 1024;
+
+    /** How long a rank that was told to end may take to finish its step and save. */
+    private static final Duration SAVE_PATIENCE = Duration.ofSeconds(25);
 
     /** Devices that can be asked for, named as on the command line. */
     enum DeviceChoice {
@@ -63,6 +71,13 @@ final class TrainCommand implements Callable<Integer> {
             paramLabel = "PATH",
             description = "Text files, and folders that are read with all files below, but for hidden ones.")
     private List<Path> data;
+
+    @Option(
+            names = "--documents",
+            paramLabel = "HOW",
+            defaultValue = "blank-line",
+            description = "blank-line or file: what separates documents (${DEFAULT-VALUE}).")
+    private String documents;
 
     @Option(names = "--allow-binary", description = "Take files that hold NUL bytes.")
     private boolean allowBinary;
@@ -87,6 +102,18 @@ final class TrainCommand implements Callable<Integer> {
             paramLabel = "FILE",
             description = "Also write {\"step\":..,\"loss\":..} for every step, a line each.")
     private Path lossLog;
+
+    @Mixin
+    private SaveOptions saveOptions;
+
+    @Mixin
+    private ReportOptions reportOptions;
+
+    @Option(
+            names = "--verify",
+            description = "Compare each step's convolutions and gradients with a run on one rank, which every rank "
+                    + "makes too; end at the first difference.")
+    private boolean verify;
 
     @Option(
             names = "--inject",
@@ -129,20 +156,34 @@ final class TrainCommand implements Callable<Integer> {
         List<Injection> faults = faults(config, ranks);
         checkThreads();
         boolean cuda = usesCuda(me, ranks);
-        TextCorpus corpus = TextCorpus.read(data, allowBinary);
+        TextCorpus.Documents separated = documentsBy();
+        Optional<Saving> checked = saveOptions.saving(() -> false);
+        if (!isOtherRank(me)) {
+            reportOptions.check();
+        }
+        TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
-        } else if (ranks > 1) {
-            return LocalAgent.run(LaunchSpec.workers(ranks, workerArguments(cuda)))
+            try (StopRequest stop = stopRequest(checked);
+                    TrainRank rank = open(cuda, me, deadline)) {
+                CallLog.watch(environment, rank.communicator());
+                return train(config, corpus, rank, faults, saving(stop));
+            }
+        }
+        checked.ifPresent(saving -> saving.check(config, corpus));
+        if (ranks > 1) {
+            LaunchSpec workers = LaunchSpec.workers(ranks, workerArguments(cuda));
+            return LocalAgent.run(checked.isPresent() ? workers.withGrace(SAVE_PATIENCE.plusSeconds(5)) : workers)
                     .exitCode();
         }
-        try (TrainRank rank =
-                cuda ? TrainRank.onCuda(me, environment, deadline) : TrainRank.onCpu(me, threads, deadline)) {
-            if (me.isPresent()) {
-                CallLog.watch(environment, rank.communicator());
-            }
-            return train(config, corpus, rank, faults);
+        try (StopRequest stop = stopRequest(checked);
+                TrainRank rank = open(cuda, me, deadline)) {
+            return train(config, corpus, rank, faults, saving(stop));
         }
+    }
+
+    private TrainRank open(boolean cuda, Optional<RankInfo> me, Duration deadline) {
+        return cuda ? TrainRank.onCuda(me, environment, deadline) : TrainRank.onCpu(me, threads, deadline);
     }
 
     /** Whether this job's ranks compute on GPUs; the process that starts them decides for all. */
@@ -155,6 +196,28 @@ final class TrainCommand implements Callable<Integer> {
             TrainRank.requireCuda(local, environment);
         }
         return cuda;
+    }
+
+    /** Null where nothing is saved, so that a signal ends the process at once. */
+    private static StopRequest stopRequest(Optional<Saving> saving) {
+        return saving.isPresent() ? new StopRequest(SAVE_PATIENCE) : null;
+    }
+
+    private Saving saving(StopRequest stop) {
+        return stop == null ? null : saveOptions.saving(stop::isAsked).orElseThrow();
+    }
+
+    /** Whether another rank than this process writes what the job leaves. */
+    private static boolean isOtherRank(Optional<RankInfo> me) {
+        return me.isPresent() && me.get().rank() > 0;
+    }
+
+    private TextCorpus.Documents documentsBy() {
+        return switch (documents) {
+            case "blank-line" -> TextCorpus.Documents.BLANK_LINE;
+            case "file" -> TextCorpus.Documents.FILE;
+            default -> throw new IllegalArgumentException("not blank-line or file: documents=" + documents);
+        };
     }
 
     private void checkThreads() {
@@ -187,37 +250,47 @@ final class TrainCommand implements Callable<Integer> {
                 config.steps());
     }
 
-    private int train(TrainConfig config, TextCorpus corpus, TrainRank rank, List<Injection> faults) {
+    private int train(TrainConfig config, TextCorpus corpus, TrainRank rank, List<Injection> faults, Saving saving) {
         Communicator communicator = rank.communicator();
+        TrainLoop loop;
         TrainSummary summary;
+        Curves curves = reportOptions.isWanted() && communicator.rank() == 0 ? new Curves(config.stepTokens()) : null;
         try (Progress progress = progress(communicator.rank(), config.steps());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
-            TrainListener shown = log == null ? progress : both(progress, log);
-            // Every rank is told of every step, so what comes after one comes before the next.
-            TrainListener listener = faults.isEmpty()
-                    ? shown
-                    : both(shown, (step, loss, speed) -> Injection.before(step + 1, faults, communicator));
-            Injection.before(1, faults, communicator);
-            summary = new TrainLoop(config, corpus, communicator, rank.engine()).run(listener);
+            TrainListener shown = log == null ? progress : TrainListener.both(progress, log);
+            shown = curves == null ? shown : TrainListener.both(shown, curves);
+            TrainListener listener =
+                    faults.isEmpty() ? shown : TrainListener.both(shown, new InjectingListener(faults, communicator));
+            loop = new TrainLoop(config, corpus, communicator, rank.engine(), saving, verify);
+            summary = loop.run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());
             throw failure;
         }
+        if (curves != null) {
+            reportOptions.write(config, corpus, curves, summary);
+        }
         if (communicator.rank() == 0) {
             System.out.println(summary.toJson());
         }
-        return ExitCode.DONE;
+        return loop.wasStopped() ? ExitCode.TERMINATED : ExitCode.DONE;
+    }
+
+    /** Every rank is told of every step, so what comes after one comes before the next. */
+    private record InjectingListener(List<Injection> faults, Communicator communicator) implements TrainListener {
+        @Override
+        public void onBegin(int stepsBefore) {
+            Injection.before(stepsBefore + 1, faults, communicator);
+        }
+
+        @Override
+        public void onStep(int step, double loss, double tokensPerSecond) {
+            Injection.before(step + 1, faults, communicator);
+        }
     }
 
     private Progress progress(int rank, int steps) {
         Progress.Style shown = terminal || isTerminal() ? Progress.Style.BAR : Progress.Style.LINES;
         return Progress.of(rank == 0 ? shown : Progress.Style.NONE, steps, System.out);
-    }
-
-    private static TrainListener both(TrainListener first, TrainListener second) {
-        return (step, loss, tokensPerSecond) -> {
-            first.onStep(step, loss, tokensPerSecond);
-            second.onStep(step, loss, tokensPerSecond);
-        };
     }
 }

@@ -26,6 +26,13 @@ final class TrainOptions {
     private int tokens;
 
     @Option(
+            names = "--micro-steps",
+            defaultValue = "1",
+            paramLabel = "M",
+            description = "Batches of each step, whose gradients add up: a step takes M x S tokens (${DEFAULT-VALUE}).")
+    private int microSteps;
+
+    @Option(
             names = "--steps",
             defaultValue = "300",
             paramLabel = "K",
@@ -53,6 +60,14 @@ final class TrainOptions {
             fallbackValue = "true",
             description = "Recompute layers in backward, or keep their activations (recompute).")
     private boolean checkpoint;
+
+    @Option(
+            names = "--handles",
+            negatable = true,
+            defaultValue = "true",
+            fallbackValue = "true",
+            description = "Recompute from kept halo rows, or exchange them again, to compare (kept).")
+    private boolean handles;
 
     @Option(
             names = "--same-bits",
@@ -100,6 +115,8 @@ final class TrainOptions {
                 Layout.parse(layout),
                 align,
                 checkpoint,
-                sameBits == null ? align % NodeStack.LEAF_TOKENS == 0 : sameBits);
+                sameBits == null ? align % NodeStack.LEAF_TOKENS == 0 : sameBits,
+                microSteps,
+                handles);
     }
 }

@@ -83,6 +83,13 @@ final class Activations implements AutoCloseable {
         convGradientIn = own(DType.BF16, channels);
     }
 
+    /** Bytes of all buffers. */
+    long bytes() {
+        return owned.stream()
+                .mapToLong(tensor -> tensor.elements() * tensor.dtype().bytes())
+                .sum();
+    }
+
     private Tensor own(DType dtype, int columns) {
         Tensor tensor = engine.allocate(dtype, capacityRows, columns);
         owned.add(tensor);

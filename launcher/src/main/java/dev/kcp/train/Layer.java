@@ -43,13 +43,15 @@ final class Layer {
         Tensor stream = state.activations().residual(index);
         engine.norm(stream, weights.vector(parameters.gain()), own.normed(), own.inverseRms());
         engine.multiply(state.tiles(), own.normed(), weights.matrix(parameters.w1()), false, null, own.x());
-        return conv.forward(
+        Saved saved = conv.forward(
                 state.context(),
                 own.x(),
                 weights.vector(parameters.taps()),
                 weights.vector(parameters.bias()),
                 own.y(),
                 handle);
+        state.probe().look(index, "y", own.y());
+        return saved;
     }
 
     /** The rest of forward: writes the residual stream behind this layer. */
@@ -84,6 +86,7 @@ final class Layer {
         engine.weightGradient(tiles, own.y(), dStream, sums.of(parameters.w2()));
         engine.multiply(tiles, dStream, weights.matrix(parameters.w2()), true, null, dy);
         PartialGradients partial = conv.backward(saved, dy, dx);
+        state.probe().look(index, "dx", dx);
         engine.weightGradient(tiles, own.normed(), dx, sums.of(parameters.w1()));
         Tensor dNormed = activations.normedGradient();
         engine.multiply(tiles, dx, weights.matrix(parameters.w1()), true, null, dNormed);
@@ -98,12 +101,15 @@ final class Layer {
         return partial;
     }
 
-    /** Sums the gradients of taps and bias over the group; collective. */
-    void reduce(StepState state, PartialGradients partial) {
-        try (Gradients sums = conv.reduceGradients(List.of(partial), DType.F32)) {
-            ParameterBuffer gradients = state.gradients();
-            state.engine().copy(sums.dweight(), gradients.tensor(parameters.taps()));
-            state.engine().copy(sums.dbias(), gradients.tensor(parameters.bias()));
+    /**
+     * Sums the gradients of taps and bias over the group and over micro-steps; collective.
+     *
+     * @param microSteps this rank's gradients, in micro-step order
+     */
+    void reduce(TrainEngine engine, List<PartialGradients> microSteps, ParameterBuffer gradients) {
+        try (Gradients sums = conv.reduceGradients(microSteps, DType.F32)) {
+            engine.copy(sums.dweight(), gradients.tensor(parameters.taps()));
+            engine.copy(sums.dbias(), gradients.tensor(parameters.bias()));
         }
     }
 

@@ -6,9 +6,8 @@ import dev.kcp.core.RecomputeHandle;
 import dev.kcp.core.Saved;
 
 /**
- * One layer's way through one step: forward, backward, and the sum of its convolution's gradients. A checkpointed layer
- * has a handle of its own, keeps nothing but that handle's history rows and its input, and is recomputed before its
- * backward without another exchange.
+ * One layer's way through one batch: forward and backward. A checkpointed layer has a handle of its own, keeps nothing but
+ * that handle's history rows and its input, and is recomputed before its backward without another exchange.
  */
 final class LayerPass implements AutoCloseable {
     private final Layer layer;
@@ -18,11 +17,15 @@ final class LayerPass implements AutoCloseable {
     private Saved saved;
     private PartialGradients partial;
 
-    LayerPass(Layer layer, StepState state, boolean checkpointed) {
+    LayerPass(Layer layer, StepState state, Recompute recompute) {
         this.layer = layer;
         this.state = state;
-        this.handle = checkpointed ? RecomputeHandle.create() : null;
-        this.checkpoint = checkpointed ? Checkpoint.of(handle) : null;
+        this.handle = recompute == Recompute.WITH_HANDLE ? RecomputeHandle.create() : null;
+        this.checkpoint = switch (recompute) {
+            case NONE -> null;
+            case EXCHANGING -> Checkpoint.of();
+            case WITH_HANDLE -> Checkpoint.of(handle);
+        };
     }
 
     void forward() {
@@ -46,9 +49,9 @@ final class LayerPass implements AutoCloseable {
         closeRegion();
     }
 
-    /** Collective. */
-    void reduce() {
-        layer.reduce(state, partial);
+    /** This rank's gradients of taps and bias, closed with this pass. */
+    PartialGradients partial() {
+        return partial;
     }
 
     private void closeRegion() {
@@ -57,6 +60,8 @@ final class LayerPass implements AutoCloseable {
         }
         if (checkpoint != null) {
             checkpoint.close();
+        }
+        if (handle != null) {
             handle.clear();
         }
     }

@@ -3,24 +3,30 @@ package dev.kcp.train;
 import dev.kcp.KcpException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.io.Writer;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 
-/** Writes one JSON line per step, {@code {"step":1,"loss":5.54}}, whole lines as they come. */
+/**
+ * Writes one JSON line per step, {@code {"step":1,"loss":5.54}}, whole lines as they come. A run that is gone on with keeps
+ * the lines of the steps before.
+ */
 public final class LossLog implements TrainListener, AutoCloseable {
     private final Path file;
-    private final Writer writer;
+    private final FileChannel channel;
 
     /**
-     * Creates the file, or empties it.
+     * Creates the file if it is not there.
      *
      * @throws KcpException with {@code BAD_DATA} if it cannot be written
      */
     public LossLog(Path file) {
         this.file = file;
         try {
-            this.writer = Files.newBufferedWriter(file);
+            this.channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
         } catch (IOException failure) {
             throw new KcpException(
                     KcpException.Code.BAD_DATA,
@@ -30,10 +36,34 @@ public final class LossLog implements TrainListener, AutoCloseable {
     }
 
     @Override
+    public void onBegin(int stepsBefore) {
+        try {
+            // Cut, not written anew: whoever kills this process here loses nothing.
+            channel.truncate(stepsBefore == 0 ? 0 : endOfLine(Files.readAllBytes(file), stepsBefore));
+            channel.position(channel.size());
+        } catch (IOException failure) {
+            throw new UncheckedIOException("the loss log cannot be written: file=" + file, failure);
+        }
+    }
+
+    private static int endOfLine(byte[] text, int lines) {
+        int left = lines;
+        for (int i = 0; i < text.length; i++) {
+            if (text[i] == '\n' && --left == 0) {
+                return i + 1;
+            }
+        }
+        return text.length;
+    }
+
+    @Override
     public void onStep(int step, double loss, double tokensPerSecond) {
         try {
-            writer.write("{\"step\":" + step + ",\"loss\":" + loss + "}\n");
-            writer.flush();
+            ByteBuffer line = ByteBuffer.wrap(
+                    ("{\"step\":" + step + ",\"loss\":" + loss + "}\n").getBytes(StandardCharsets.US_ASCII));
+            while (line.hasRemaining()) {
+                channel.write(line);
+            }
         } catch (IOException failure) {
             throw new UncheckedIOException("the loss log cannot be written: file=" + file, failure);
         }
@@ -42,7 +72,7 @@ public final class LossLog implements TrainListener, AutoCloseable {
     @Override
     public void close() {
         try {
-            writer.close();
+            channel.close();
         } catch (IOException failure) {
             throw new UncheckedIOException("the loss log cannot be closed: file=" + file, failure);
         }

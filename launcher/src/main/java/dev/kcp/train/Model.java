@@ -20,7 +20,8 @@ final class Model implements AutoCloseable {
     private final TrainEngine engine;
     private final ParameterTable table;
     private final Communicator communicator;
-    private final boolean checkpointed;
+    private final Recompute recompute;
+    private final int microSteps;
     private final Shard shard;
     private final Activations activations;
     private final StepSums sums;
@@ -30,12 +31,18 @@ final class Model implements AutoCloseable {
     private TilePlan plan;
 
     Model(TrainEngine engine, ParameterTable table, Communicator communicator, boolean checkpointed) {
+        this(engine, table, communicator, checkpointed ? Recompute.WITH_HANDLE : Recompute.NONE, 1);
+    }
+
+    /** @param microSteps batches over which a step's loss is a mean */
+    Model(TrainEngine engine, ParameterTable table, Communicator communicator, Recompute recompute, int microSteps) {
         this.engine = engine;
         this.table = table;
         this.communicator = communicator;
-        this.checkpointed = checkpointed;
+        this.recompute = recompute;
+        this.microSteps = microSteps;
         shard = new Shard(engine);
-        activations = new Activations(engine, table.shape(), checkpointed);
+        activations = new Activations(engine, table.shape(), recompute != Recompute.NONE);
         sums = new StepSums(engine, table);
         gradientReduction =
                 new GroupReduction("gradients", engine, communicator, DType.F32, table.summedElements(), SLICE_UNIT);
@@ -64,29 +71,81 @@ final class Model implements AutoCloseable {
      * @param loss FP64, one element: the sum of the loss over the whole batch's tokens, in nats
      */
     void lossAndGradients(KcpContext context, Weights weights, ParameterBuffer gradients, Tensor loss) {
-        Tiles tiles = plan.ranks().get(communicator.rank());
-        StepState state = new StepState(engine, context, tiles, activations, weights, sums, gradients);
-        List<LayerPass> passes = new ArrayList<>();
         try (CloseStack owners = new CloseStack()) {
-            engine.embed(shard.inputs(), weights.matrix(table.embedding()), activations.residual(0));
-            for (Layer layer : layers) {
-                LayerPass pass = owners.push(new LayerPass(layer, state, checkpointed));
-                passes.add(pass);
-                pass.forward();
+            StepState state = state(context, weights, gradients, ConvProbe.NONE);
+            List<LayerPass> passes = pass(state, owners);
+            for (int layer = 0; layer < layers.size(); layer++) {
+                layers.get(layer).reduce(engine, List.of(passes.get(layer).partial()), gradients);
             }
-            output(state, context.partition().cuSeqlens().tokens());
-            passes.reversed().forEach(LayerPass::backward);
-            engine.embedBackward(
-                    tiles,
-                    activations.logits(),
-                    activations.finalNormed(),
-                    shard.inputs(),
-                    activations.streamGradient(),
-                    sums.of(table.embedding()));
-            passes.forEach(LayerPass::reduce);
             gradientReduction.run(plan, sums.gradients(), gradients.elements(0, table.summedElements()));
             lossReduction.run(plan, sums.losses(), loss);
         }
+    }
+
+    /**
+     * As {@link #lossAndGradients}, for one of several batches of a step: adds to gradients and loss, but for the
+     * convolutions' gradients, which {@link #finish} sums.
+     *
+     * @param context open until after {@link #finish}
+     */
+    void accumulate(
+            KcpContext context,
+            Weights weights,
+            ParameterBuffer gradients,
+            Tensor loss,
+            MicroSteps micro,
+            ConvProbe probe) {
+        boolean isFirst = micro.isFirst();
+        ParameterBuffer to = isFirst ? gradients : micro.batchGradients();
+        Tensor lossTo = isFirst ? loss : micro.batchLoss();
+        List<LayerPass> passes = pass(state(context, weights, to, probe), micro.owners());
+        gradientReduction.run(plan, sums.gradients(), to.elements(0, table.summedElements()));
+        lossReduction.run(plan, sums.losses(), lossTo);
+        if (!isFirst) {
+            engine.add(gradients.elements(0, table.summedElements()), to.elements(0, table.summedElements()));
+            engine.add(loss, lossTo);
+        }
+        for (int layer = 0; layer < layers.size(); layer++) {
+            micro.add(layer, passes.get(layer).partial());
+        }
+    }
+
+    /** Sums the convolutions' gradients over the group and all batches; collective. */
+    void finish(MicroSteps micro, ParameterBuffer gradients) {
+        for (int layer = 0; layer < layers.size(); layer++) {
+            layers.get(layer).reduce(engine, micro.of(layer), gradients);
+        }
+    }
+
+    private StepState state(KcpContext context, Weights weights, ParameterBuffer gradients, ConvProbe probe) {
+        Tiles tiles = plan.ranks().get(communicator.rank());
+        return new StepState(engine, context, tiles, activations, weights, sums, gradients, probe);
+    }
+
+    /** Forward and backward of the prepared batch: leaves this rank's sums. */
+    private List<LayerPass> pass(StepState state, CloseStack owners) {
+        List<LayerPass> passes = new ArrayList<>();
+        engine.embed(shard.inputs(), state.weights().matrix(table.embedding()), activations.residual(0));
+        for (Layer layer : layers) {
+            LayerPass pass = owners.push(new LayerPass(layer, state, recompute));
+            passes.add(pass);
+            pass.forward();
+        }
+        output(state, state.context().partition().cuSeqlens().tokens());
+        passes.reversed().forEach(LayerPass::backward);
+        engine.embedBackward(
+                state.tiles(),
+                activations.logits(),
+                activations.finalNormed(),
+                shard.inputs(),
+                activations.streamGradient(),
+                sums.of(table.embedding()));
+        return passes;
+    }
+
+    /** Bytes of this rank's activations, with room for its greatest shard so far. */
+    long activationBytes() {
+        return activations.bytes();
     }
 
     /** Exchanges of each layer so far. */
@@ -104,7 +163,7 @@ final class Model implements AutoCloseable {
         Tensor logits = activations.logits();
         engine.norm(last, gain, normed, activations.finalInverseRms());
         engine.multiply(tiles, normed, vectors, true, null, logits);
-        engine.crossEntropy(tiles, logits, shard.targets(), 1f / batchTokens, sums.losses());
+        engine.crossEntropy(tiles, logits, shard.targets(), 1f / ((float) batchTokens * microSteps), sums.losses());
         Tensor dNormed = activations.normedGradient();
         engine.multiply(tiles, logits, vectors, false, null, dNormed);
         Tensor dLast = activations.streamGradient();

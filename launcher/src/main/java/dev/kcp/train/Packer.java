@@ -38,6 +38,35 @@ public final class Packer {
         this.next = order.length;
     }
 
+    /**
+     * Goes on where another packer of the same corpus and seed stood.
+     *
+     * @throws IllegalArgumentException if the corpus has no such place
+     */
+    public Packer(TextCorpus corpus, int tokens, long seed, DataPosition from) {
+        this(corpus, tokens, seed);
+        if (from.document() > order.length) {
+            throw noSuchPlace(from);
+        }
+        epoch = from.epoch() - 1;
+        beginEpoch();
+        next = from.document();
+        taken = from.token();
+        if (taken > 0 && (next == order.length || taken > corpus.bytes(order[next]))) {
+            throw noSuchPlace(from);
+        }
+    }
+
+    private IllegalArgumentException noSuchPlace(DataPosition from) {
+        return new IllegalArgumentException("the corpus has no such place: epoch=" + from.epoch() + " document="
+                + from.document() + " token=" + from.token() + " documents=" + order.length);
+    }
+
+    /** Where the next batch begins. */
+    public DataPosition position() {
+        return epoch < 0 ? DataPosition.START : new DataPosition(epoch, next, taken);
+    }
+
     /** The next batch. */
     public PackedBatch next() {
         byte[] inputs = new byte[tokens];

@@ -32,14 +32,28 @@ public interface Progress extends TrainListener, AutoCloseable {
         };
     }
 
-    /** About forty lines of the whole run, the first and the last step among them. */
-    record Lines(int steps, PrintStream out) implements Progress {
+    /** About forty lines of the whole run, the first step that is made and the last among them. */
+    final class Lines implements Progress {
         private static final int LINES = 40;
+
+        private final int steps;
+        private final PrintStream out;
+        private int firstStep = 1;
+
+        Lines(int steps, PrintStream out) {
+            this.steps = steps;
+            this.out = out;
+        }
+
+        @Override
+        public void onBegin(int stepsBefore) {
+            firstStep = stepsBefore + 1;
+        }
 
         @Override
         public void onStep(int step, double loss, double tokensPerSecond) {
             int every = Math.max(1, (steps + LINES - 1) / LINES);
-            if (step == 1 || step == steps || step % every == 0) {
+            if (step == firstStep || step == steps || step % every == 0) {
                 out.println("step " + step + "/" + steps + "  " + figures(loss, tokensPerSecond));
                 out.flush();
             }

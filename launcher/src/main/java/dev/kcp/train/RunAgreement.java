@@ -15,10 +15,11 @@ final class RunAgreement {
     /**
      * Compares with rank 0; collective.
      *
+     * @param settings all that the ranks must have in common beside the text
      * @throws KcpException with {@code DISAGREEMENT}, on every rank the same, naming the first rank that differs
      */
-    static void check(TrainConfig config, TextCorpus corpus, Communicator communicator) {
-        String mine = config + " documents=" + corpus.documents() + " bytes=" + corpus.bytes() + " textDigest="
+    static void check(String settings, TextCorpus corpus, Communicator communicator) {
+        String mine = settings + " documents=" + corpus.documents() + " bytes=" + corpus.bytes() + " textDigest="
                 + Long.toHexString(corpus.digest());
         List<String> all = communicator.allGather("run settings", mine.getBytes(StandardCharsets.UTF_8)).stream()
                 .map(bytes -> new String(bytes, StandardCharsets.UTF_8))

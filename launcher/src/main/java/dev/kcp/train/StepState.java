@@ -12,6 +12,7 @@ import dev.kcp.core.KcpContext;
  * @param weights the parameters
  * @param sums this rank's gradients of dense parameters
  * @param gradients gradients of taps and biases, summed over the group
+ * @param probe looks at what convolutions wrote
  */
 record StepState(
         TrainEngine engine,
@@ -20,4 +21,5 @@ record StepState(
         Activations activations,
         Weights weights,
         StepSums sums,
-        ParameterBuffer gradients) {}
+        ParameterBuffer gradients,
+        ConvProbe probe) {}

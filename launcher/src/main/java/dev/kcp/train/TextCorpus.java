@@ -12,12 +12,19 @@ import java.util.List;
 import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 
-/**
- * Training text as documents: the runs of lines between blank lines. A blank line holds nothing but its ending,
- * {@code \n} or {@code \r\n}; a document ends before the line ending of its last line. Documents keep the order of their
- * files, and files that of their paths.
- */
+/** Training text as documents. Documents keep the order of their files, and files that of their paths. */
 public final class TextCorpus {
+    /** What a document is. */
+    public enum Documents {
+        /**
+         * A run of lines between blank lines. A blank line holds nothing but its ending, {@code \n} or {@code \r\n}; a
+         * document ends before the line ending of its last line.
+         */
+        BLANK_LINE,
+        /** A whole file, byte by byte; empty files are left out. */
+        FILE
+    }
+
     private final List<byte[]> texts = new ArrayList<>();
     private int[] textOf = new int[64];
     private int[] beginOf = new int[64];
@@ -36,6 +43,11 @@ public final class TextCorpus {
         return corpus;
     }
 
+    /** As the other form, with documents between blank lines. */
+    public static TextCorpus read(List<Path> paths, boolean allowBinary) {
+        return read(paths, allowBinary, Documents.BLANK_LINE);
+    }
+
     /**
      * Reads files, and folders with all that lies below them. Hidden files and folders below a given folder are skipped.
      *
@@ -43,7 +55,7 @@ public final class TextCorpus {
      * @throws KcpException with {@code BAD_DATA} if a path is missing or unreadable, a file holds NUL bytes, or no
      *     document was found
      */
-    public static TextCorpus read(List<Path> paths, boolean allowBinary) {
+    public static TextCorpus read(List<Path> paths, boolean allowBinary, Documents documents) {
         TextCorpus corpus = new TextCorpus();
         for (Path path : paths) {
             for (Path file : filesUnder(path)) {
@@ -52,7 +64,10 @@ public final class TextCorpus {
                 if (nul >= 0) {
                     throw bad("the file holds NUL bytes, so it is hardly text: file=" + file + " offset=" + nul, null);
                 }
-                corpus.add(text);
+                switch (documents) {
+                    case BLANK_LINE -> corpus.add(text);
+                    case FILE -> corpus.addWhole(text);
+                }
             }
         }
         if (corpus.documents == 0) {
@@ -89,6 +104,13 @@ public final class TextCorpus {
     /** Copies bytes {@code [begin, end)} of a document. */
     void copy(int document, int begin, int end, byte[] to, int toOffset) {
         System.arraycopy(texts.get(textOf[document]), beginOf[document] + begin, to, toOffset, end - begin);
+    }
+
+    private void addWhole(byte[] text) {
+        if (text.length > 0) {
+            texts.add(text);
+            addDocument(0, text.length);
+        }
     }
 
     private void add(byte[] text) {

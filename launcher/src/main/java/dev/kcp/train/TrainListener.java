@@ -11,4 +11,41 @@ public interface TrainListener {
      * @param tokensPerSecond of the run so far, over all ranks
      */
     void onStep(int step, double loss, double tokensPerSecond);
+
+    /**
+     * Called once, before the first step.
+     *
+     * @param stepsBefore steps that an earlier run made and this one goes on from, 0 for a run from the start
+     */
+    default void onBegin(int stepsBefore) {}
+
+    /**
+     * Called after {@link #onStep} with where the step's time went.
+     *
+     * @param step counted from 1
+     */
+    default void onTimes(int step, StepTimes times) {}
+
+    /** Tells one after the other. */
+    static TrainListener both(TrainListener first, TrainListener second) {
+        return new TrainListener() {
+            @Override
+            public void onBegin(int stepsBefore) {
+                first.onBegin(stepsBefore);
+                second.onBegin(stepsBefore);
+            }
+
+            @Override
+            public void onStep(int step, double loss, double tokensPerSecond) {
+                first.onStep(step, loss, tokensPerSecond);
+                second.onStep(step, loss, tokensPerSecond);
+            }
+
+            @Override
+            public void onTimes(int step, StepTimes times) {
+                first.onTimes(step, times);
+                second.onTimes(step, times);
+            }
+        };
+    }
 }

@@ -5,6 +5,7 @@ import dev.kcp.comm.Call;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.CommunicatorStats;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
@@ -17,90 +18,150 @@ public final class TrainLoop {
     private final TextCorpus corpus;
     private final Communicator communicator;
     private final TrainEngine engine;
+    private final Saving saving;
+    private final boolean verify;
+    private final List<Long> stepNanos = new ArrayList<>();
+    private boolean stopped;
 
     /**
      * @param communicator the ranks that share each batch; borrowed, as is the engine
      * @param engine used by this thread alone
      */
     public TrainLoop(TrainConfig config, TextCorpus corpus, Communicator communicator, TrainEngine engine) {
+        this(config, corpus, communicator, engine, null, false);
+    }
+
+    /**
+     * @param saving how the run is saved and gone on with, or null
+     * @param verify whether every step is compared with a run on one rank
+     */
+    public TrainLoop(
+            TrainConfig config,
+            TextCorpus corpus,
+            Communicator communicator,
+            TrainEngine engine,
+            Saving saving,
+            boolean verify) {
         this.config = config;
         this.corpus = corpus;
         this.communicator = communicator;
         this.engine = engine;
+        this.saving = saving;
+        this.verify = verify;
     }
 
     /**
-     * Trains for all steps; collective.
+     * Trains until all steps are made, or until some rank is asked to stop; collective.
      *
      * @return the same numbers on every rank but for times
-     * @throws KcpException if the group fails or was started with different settings, or with {@code RANK_FAILED} if the loss leaves the finite numbers
+     * @throws KcpException if the group fails or was started with different settings, with {@code RANK_FAILED} if the
+     *     loss leaves the finite numbers, with {@code DISAGREEMENT} if a verified step differs from a run on one rank
      */
     public TrainSummary run(TrainListener listener) {
-        RunAgreement.check(config, corpus, communicator);
+        RunAgreement.check(config + " verify=" + verify + savingText(), corpus, communicator);
         CommunicatorStats before = communicator.stats();
-        try (TrainStep train = new TrainStep(config, communicator, engine)) {
-            Packer packer = new Packer(corpus, config.tokens(), config.seed());
+        try (TrainStep train = new TrainStep(config, communicator, engine, verify);
+                RunStore store = saving == null ? null : new RunStore(saving, config, corpus, communicator, train)) {
+            RunPosition from = store == null ? RunPosition.START : store.restore();
+            Packer packer = new Packer(corpus, config.tokens(), config.seed(), from.data());
             LearningRate rate = new LearningRate(config.learningRate(), config.steps());
-            double firstLoss = Double.NaN;
-            double loss = Double.NaN;
+            listener.onBegin(from.step());
+            RunPosition at = from;
             long begin = System.nanoTime();
-            for (int step = 1; step <= config.steps(); step++) {
-                TrainStep.Result result = train.run(step, packer.next(), rate.at(step));
-                loss = result.loss();
+            while (at.step() < config.steps() && !stopped) {
+                int step = at.step() + 1;
+                TrainStep.Result result = train.run(step, batches(packer), rate.at(step));
                 if (!result.isFinite()) {
                     throw new KcpException(
                             KcpException.Code.RANK_FAILED,
-                            "training left the finite numbers: step=" + step + " loss=" + loss + " gradientNorm="
-                                    + result.gradientNorm());
+                            "training left the finite numbers: step=" + step + " loss=" + result.loss()
+                                    + " gradientNorm=" + result.gradientNorm());
                 }
-                firstLoss = step == 1 ? loss : firstLoss;
-                listener.onStep(step, loss, tokensPerSecond(step, System.nanoTime() - begin));
+                at = at.after(result.loss(), packer.position());
+                listener.onStep(step, result.loss(), tokensPerSecond(step - from.step(), System.nanoTime() - begin));
+                stepNanos.add(train.times().totalNanos());
+                listener.onTimes(step, train.times());
+                saveIfDue(store, at);
             }
-            long nanos = System.nanoTime() - begin;
-            return summary(train, haloBytes(before), firstLoss, loss, nanos);
+            return summary(train, before, from, at, System.nanoTime() - begin);
         }
     }
 
-    /** Bytes that all ranks sent since the run began, mean of a step; collective. */
-    private TrainSummary.HaloBytes haloBytes(CommunicatorStats before) {
-        CommunicatorStats after = communicator.stats();
-        ByteBuffer mine = ByteBuffer.allocate(2 * Long.BYTES)
-                .putLong(sent(before, after, Call.Kind.HALO_FORWARD))
-                .putLong(sent(before, after, Call.Kind.HALO_BACKWARD));
-        List<ByteBuffer> all = communicator.allGather("halo bytes", mine.array()).stream()
-                .map(ByteBuffer::wrap)
-                .toList();
-        return new TrainSummary.HaloBytes(meanOfStep(all, 0), meanOfStep(all, Long.BYTES));
+    private void saveIfDue(RunStore store, RunPosition at) {
+        if (store == null) {
+            return;
+        }
+        stopped = at.step() < config.steps() && store.isStopAsked();
+        if (stopped || store.isDue(at.step(), config.steps())) {
+            store.save(at);
+        }
+    }
+
+    /** Whether the run ended early, with its state saved, because it was asked to. */
+    public boolean wasStopped() {
+        return stopped;
+    }
+
+    private String savingText() {
+        return saving == null ? "" : " saving=true every=" + saving.every() + " resume=" + saving.resume();
+    }
+
+    private List<PackedBatch> batches(Packer packer) {
+        List<PackedBatch> batches = new ArrayList<>();
+        for (int i = 0; i < config.microSteps(); i++) {
+            batches.add(packer.next());
+        }
+        return batches;
     }
 
     private static long sent(CommunicatorStats before, CommunicatorStats after, Call.Kind kind) {
         return after.bytesSent(kind) - before.bytesSent(kind);
     }
 
-    private long meanOfStep(List<ByteBuffer> all, int at) {
-        return Math.round(
-                (double) all.stream().mapToLong(one -> one.getLong(at)).sum() / config.steps());
-    }
-
+    /** Collective. */
     private TrainSummary summary(
-            TrainStep train, TrainSummary.HaloBytes haloBytes, double firstLoss, double finalLoss, long nanos) {
+            TrainStep train, CommunicatorStats before, RunPosition from, RunPosition at, long nanos) {
+        int made = at.step() - from.step();
+        CommunicatorStats after = communicator.stats();
+        ByteBuffer mine = ByteBuffer.allocate(3 * Long.BYTES)
+                .putLong(sent(before, after, Call.Kind.HALO_FORWARD))
+                .putLong(sent(before, after, Call.Kind.HALO_BACKWARD))
+                .putLong(train.activationBytes());
+        List<ByteBuffer> all = communicator.host().allGather("halo and activation bytes", mine.array()).stream()
+                .map(ByteBuffer::wrap)
+                .toList();
         return new TrainSummary(
-                firstLoss,
-                finalLoss,
-                config.steps(),
-                Math.round(tokensPerSecond(config.steps(), nanos)),
+                at.firstLoss(),
+                at.lastLoss(),
+                at.step(),
+                Math.round(tokensPerSecond(made, nanos)),
                 communicator.size(),
                 config.layout().label(),
                 config.shape().layers(),
                 config.shape().channels(),
                 config.tokens(),
                 train.weights().values().table().parameters(),
-                TrainSummary.Exchanges.of(train.exchanges(), config.steps()),
-                haloBytes,
-                TimeUnit.NANOSECONDS.toMillis(nanos));
+                TrainSummary.Exchanges.of(train.exchanges(), made),
+                new TrainSummary.HaloBytes(meanOfStep(all, 0, made), meanOfStep(all, Long.BYTES, made)),
+                TimeUnit.NANOSECONDS.toMillis(nanos),
+                config.microSteps(),
+                from.step(),
+                all.stream().mapToLong(one -> one.getLong(2 * Long.BYTES)).max().orElseThrow(),
+                medianStepMillis());
+    }
+
+    /** Rounded to microseconds. */
+    private double medianStepMillis() {
+        List<Long> sorted = stepNanos.stream().sorted().toList();
+        return sorted.isEmpty() ? 0 : Math.round(sorted.get(sorted.size() / 2) / 1e3) / 1e3;
+    }
+
+    private static long meanOfStep(List<ByteBuffer> all, int at, int steps) {
+        long sum = all.stream().mapToLong(one -> one.getLong(at)).sum();
+        return Math.round((double) sum / Math.max(steps, 1));
     }
 
     private double tokensPerSecond(int steps, long nanos) {
-        return (double) steps * config.tokens() * TimeUnit.SECONDS.toNanos(1) / Math.max(nanos, 1);
+        return (double) steps * config.stepTokens() * TimeUnit.SECONDS.toNanos(1) / Math.max(nanos, 1);
     }
 }

@@ -2,6 +2,7 @@ package dev.kcp.train;
 
 import dev.kcp.comm.Communicator;
 import dev.kcp.core.ExchangeCounts;
+import dev.kcp.core.KcpContext;
 import dev.kcp.core.Partition;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
@@ -9,14 +10,14 @@ import java.lang.foreign.MemorySegment;
 import java.util.List;
 
 /**
- * Weights, optimizer and model of one rank, and the one way in which they move: take a batch, run a step on the device,
- * then read the two numbers that it left.
+ * Weights, optimizer and model of one rank, and the one way in which they move: take the step's batches, run them on the
+ * device, then read the two numbers that they left.
  */
 final class TrainStep implements AutoCloseable {
     /**
      * What a step left.
      *
-     * @param loss mean over the batch before the update, in nats per byte
+     * @param loss mean over the step's tokens before the update, in nats per byte
      * @param gradientNorm before it was limited; where it is not finite, nothing was updated
      */
     record Result(double loss, double gradientNorm) {
@@ -34,11 +35,20 @@ final class TrainStep implements AutoCloseable {
     private final AdamW optimizer;
     private final Model model;
     private final Tensor results;
-    private final BatchContext batches;
+    private final BatchContext batchContext;
     private final StepExchanges exchanges = new StepExchanges();
+    private final Verifier verifier;
+    private final MicroSteps micro;
+    private long optimizerNanos;
+    private StepTimes times;
 
     /** First values from the configuration's seed. The communicator and the engine are borrowed. */
     TrainStep(TrainConfig config, Communicator communicator, TrainEngine engine) {
+        this(config, communicator, engine, false);
+    }
+
+    /** @param verify whether each step is compared with a run on one rank, which every rank makes for itself */
+    TrainStep(TrainConfig config, Communicator communicator, TrainEngine engine, boolean verify) {
         this.config = config;
         this.communicator = communicator;
         this.engine = engine;
@@ -46,34 +56,116 @@ final class TrainStep implements AutoCloseable {
         weights = owners.push(new Weights(engine, table));
         gradients = owners.push(new ParameterBuffer(engine, DType.F32, table));
         optimizer = owners.push(new AdamW(engine, table, config.weightDecay(), config.clipNorm()));
-        model = owners.push(new Model(engine, table, communicator, config.checkpoint()));
+        model = owners.push(new Model(engine, table, communicator, Recompute.of(config), config.microSteps()));
         results = owners.push(engine.allocate(DType.F64, 2, 1));
-        batches = owners.push(new BatchContext(config, communicator, engine.conv()));
+        batchContext = owners.push(new BatchContext(config, communicator, engine.conv()));
+        verifier = verify ? owners.push(new Verifier(config, table, communicator, engine)) : null;
+        micro = verify || config.microSteps() > 1
+                ? owners.push(new MicroSteps(engine, table, config.shape().layers()))
+                : null;
         try (ParameterBuffer host = new ParameterBuffer(table)) {
             Initializer.fill(host, config.seed());
             weights.load(host);
         }
     }
 
+    /** Makes one step of one batch; collective. */
+    Result run(int step, PackedBatch batch, double learningRate) {
+        return run(step, List.of(batch), learningRate);
+    }
+
     /**
      * Makes one step; collective.
      *
      * @param step counted from 1
+     * @param batches as many as the configuration says
      */
-    Result run(int step, PackedBatch batch, double learningRate) {
+    Result run(int step, List<PackedBatch> batches, double learningRate) {
+        if (batches.size() != config.microSteps()) {
+            throw new IllegalArgumentException("a step takes the batches that it was set up for: batches="
+                    + batches.size() + " microSteps=" + config.microSteps());
+        }
+        long begin = System.nanoTime();
+        long waited = communicator.stats().waitNanos();
+        optimizerNanos = 0;
+        optimizer.prepare(step, learningRate);
+        double[] host = new double[2];
+        if (micro == null) {
+            one(batches.getFirst());
+        } else {
+            many(step, batches);
+        }
+        exchanges.stepDone(model.exchanges());
+        engine.read(results, MemorySegment.ofArray(host));
+        times = new StepTimes(System.nanoTime() - begin, communicator.stats().waitNanos() - waited, optimizerNanos);
+        long tokens = batches.stream().mapToLong(PackedBatch::tokens).sum();
+        return new Result(host[0] / tokens, host[1]);
+    }
+
+    private void one(PackedBatch batch) {
+        Prepared prepared = prepare(batch);
+        batchContext.take(prepared.partition());
+        KcpContext context = batchContext.context();
+        engine.step(batchContext.isKept() ? List.of(this, prepared.tiles(), context) : null, () -> {
+            model.lossAndGradients(context, weights, gradients, results.rows(0, 1));
+            moveWeights();
+        });
+    }
+
+    /** Batch after batch, and not as a whole: between two of them rows come from the host. */
+    private void many(int step, List<PackedBatch> batches) {
+        try (CloseStack contexts = new CloseStack()) {
+            try {
+                for (PackedBatch batch : batches) {
+                    Partition partition = prepare(batch).partition();
+                    KcpContext context = contexts.push(new KcpContext(partition, communicator, engine.conv()));
+                    ConvProbe probe = verifier == null ? ConvProbe.NONE : verifier.expect(batch, partition, weights);
+                    model.accumulate(context, weights, gradients, results.rows(0, 1), micro, probe);
+                }
+                model.finish(micro, gradients);
+            } finally {
+                micro.end();
+            }
+        }
+        if (verifier != null) {
+            verifier.check(step, gradients, results.rows(0, 1));
+        }
+        moveWeights();
+    }
+
+    /** How the batch that the model has taken is cut and multiplied. */
+    private record Prepared(Partition partition, TilePlan tiles) {}
+
+    private Prepared prepare(PackedBatch batch) {
         Partition partition = Partition.of(config.layout(), batch.cuSeqlens(), communicator.size(), config.align());
         TilePlan tiles = config.sameBits() ? TilePlan.exact(partition, config.align()) : TilePlan.whole(partition);
         model.prepare(batch, partition, tiles);
-        optimizer.prepare(step, learningRate);
-        batches.take(partition);
-        engine.step(batches.isKept() ? List.of(this, tiles, batches.context()) : null, () -> {
-            model.lossAndGradients(batches.context(), weights, gradients, results.rows(0, 1));
-            optimizer.step(weights, gradients, results.rows(1, 2));
-        });
-        exchanges.stepDone(model.exchanges());
-        double[] host = new double[2];
-        engine.read(results, MemorySegment.ofArray(host));
-        return new Result(host[0] / batch.tokens(), host[1]);
+        return new Prepared(partition, tiles);
+    }
+
+    private void moveWeights() {
+        long begin = System.nanoTime();
+        optimizer.step(weights, gradients, results.rows(1, 2));
+        optimizerNanos = System.nanoTime() - begin;
+    }
+
+    /** Where the last step's time went. */
+    StepTimes times() {
+        return times;
+    }
+
+    /** Takes a saved state. */
+    void restore(StateBuffers from) {
+        weights.load(from.weights());
+        engine.write(optimizer.first().flat(), from.first().flat().segment());
+        engine.write(optimizer.second().flat(), from.second().flat().segment());
+    }
+
+    /** Copies the state to the host. */
+    void copyTo(StateBuffers to) {
+        engine.read(weights.values().flat(), to.weights().flat().segment());
+        engine.read(optimizer.first().flat(), to.first().flat().segment());
+        engine.read(optimizer.second().flat(), to.second().flat().segment());
     }
 
     Weights weights() {
@@ -87,6 +179,11 @@ final class TrainStep implements AutoCloseable {
     /** Exchanges of each layer so far. */
     List<ExchangeCounts> exchanges() {
         return exchanges.total();
+    }
+
+    /** Bytes of this rank's activations, with room for its greatest shard so far. */
+    long activationBytes() {
+        return model.activationBytes();
     }
 
     @Override

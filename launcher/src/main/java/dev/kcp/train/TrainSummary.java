@@ -11,17 +11,21 @@ import java.util.List;
  *
  * @param firstLoss loss of the first step's batch, before any update, in nats per byte
  * @param finalLoss loss of the last step's batch, before the last update
- * @param steps optimizer steps
+ * @param steps optimizer steps made so far, those before a resume too
  * @param tokensPerSecond over all ranks and steps, loading and compiling of the first steps included
  * @param world ranks
  * @param layout how tokens were shared out, as named on the command line
  * @param layers layers of the model
  * @param channels width of the model
- * @param tokens tokens of a step's batch
+ * @param tokens tokens of a batch
  * @param parameters trained numbers
  * @param exchanges counted halo exchanges per layer and step
  * @param haloBytes bytes that all ranks sent in halo exchanges, mean of a step, rounded
- * @param elapsedMillis time of all steps
+ * @param elapsedMillis time of the steps that this process made
+ * @param microSteps batches of each step
+ * @param resumedFrom steps that were made before this process and gone on from, 0 for none
+ * @param activationBytes of the rank that holds most
+ * @param medianStepMillis time of half of this process's steps at most, on rank 0; 0 without a step
  */
 public record TrainSummary(
         @JsonProperty("first_loss") double firstLoss,
@@ -36,7 +40,11 @@ public record TrainSummary(
         @JsonProperty("parameters") long parameters,
         @JsonProperty("exchanges") Exchanges exchanges,
         @JsonProperty("halo_bytes") HaloBytes haloBytes,
-        @JsonProperty("elapsed_ms") long elapsedMillis) {
+        @JsonProperty("elapsed_ms") long elapsedMillis,
+        @JsonProperty("micro_steps") int microSteps,
+        @JsonProperty("resumed_from") int resumedFrom,
+        @JsonProperty("activation_bytes") long activationBytes,
+        @JsonProperty("median_step_ms") double medianStepMillis) {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     /** Halo exchanges of one layer in one step, by pass; whole numbers unless layers differed. */
@@ -45,7 +53,7 @@ public record TrainSummary(
             @JsonProperty("recompute") Number recompute,
             @JsonProperty("backward") Number backward) {
         static Exchanges of(List<ExchangeCounts> layers, int steps) {
-            long layerSteps = (long) layers.size() * steps;
+            long layerSteps = Math.max(1, (long) layers.size() * steps);
             return new Exchanges(
                     share(layers.stream().mapToLong(ExchangeCounts::forward).sum(), layerSteps),
                     share(layers.stream().mapToLong(ExchangeCounts::recompute).sum(), layerSteps),

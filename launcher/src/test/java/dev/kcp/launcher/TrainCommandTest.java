@@ -66,6 +66,15 @@ class TrainCommandTest {
                 "2 | --threads 0 | threads=0",
                 "2 | --device tpu | tpu",
                 "2 | --frobnicate | frobnicate",
+                "2 | --micro-steps 0 | microSteps=0",
+                "2 | --documents paragraph | documents=paragraph",
+                "2 | --resume | --save DIR",
+                "2 | --every 3 | every=3",
+                "2 | --save /tmp/none --every 0 | every=0",
+                "2 | --save /tmp/none --keep 0 | keep=0",
+                "2 | --plot curve.gif | plot=curve.gif",
+                "3 | --plot /no/such/folder/curve.svg | /no/such/folder",
+                "3 | --report /no/such/folder/r.html | /no/such/folder",
                 "8 | --device cuda | libcuda.so.1",
                 "8 | --device cuda --world 2 | libcuda.so.1"
             })
@@ -118,6 +127,45 @@ class TrainCommandTest {
         assertThat(summary.get("final_loss").asDouble()).isEqualTo(losses.getLast());
         assertThat(summary.get("world").asInt()).isEqualTo(1);
         assertThat(summary.get("exchanges").toString()).isEqualTo("{\"forward\":1,\"recompute\":0,\"backward\":1}");
+    }
+
+    @Test
+    void savedStateOfAnotherRunIsRefusedBeforeARankStarts() {
+        String states = folder.resolve("states").toString();
+        String[] saved = {"--data", text.toString(), "--save", states};
+        assertThat(inThisProcess(Map.of(), arguments(saved)).code()).isEqualTo(ExitCode.DONE);
+        String again = "--data " + text + " --save " + states + " " + String.join(" ", SMALL);
+        assertRefused(ExitCode.USAGE, "give --resume", Map.of(), (again + " --world 2").split(" "));
+        assertRefused(
+                ExitCode.USAGE,
+                "channels=24 saved channels=16",
+                Map.of(),
+                (again.replace("--channels 16", "--channels 24") + " --resume --world 2").split(" "));
+        assertRefused(
+                ExitCode.USAGE, " saved bytes=", Map.of(), (again + " --documents file --resume --world 2").split(" "));
+    }
+
+    @Test
+    void pageAndPictureOfARunAreWritten() throws IOException {
+        Path page = folder.resolve("run.html");
+        Path picture = folder.resolve("run.svg");
+        Ended ended = inThisProcess(
+                Map.of(),
+                arguments(
+                        "--data",
+                        text.toString(),
+                        "--micro-steps",
+                        "2",
+                        "--verify",
+                        "--plot",
+                        picture.toString(),
+                        "--report",
+                        page.toString()));
+        assertThat(ended.code()).as("%s", ended.err()).isEqualTo(ExitCode.DONE);
+        assertThat(Files.readString(page)).contains("512 in 2 batches of 256", "2 forward, 0 recompute, 2 backward");
+        assertThat(Files.readString(picture)).contains("<svg");
+        assertThat(JSON.readTree(ended.out().getLast()).get("micro_steps").asInt())
+                .isEqualTo(2);
     }
 
     @Test

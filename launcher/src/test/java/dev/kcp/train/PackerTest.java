@@ -109,6 +109,32 @@ class PackerTest {
     }
 
     @ParameterizedTest
+    @ValueSource(ints = {1, 7, 64, 500})
+    void packerGoesOnFromAnyPosition(int tokens) {
+        TextCorpus corpus = randomCorpus(new Random(9), 12);
+        Packer unbroken = new Packer(corpus, tokens, 5);
+        assertThat(unbroken.position()).isEqualTo(DataPosition.START);
+        for (int batch = 0; batch < 200; batch++) {
+            Packer resumed = new Packer(corpus, tokens, 5, unbroken.position());
+            PackedBatch expected = unbroken.next();
+            PackedBatch actual = resumed.next();
+            assertThat(actual.inputs()).isEqualTo(expected.inputs());
+            assertThat(actual.targets()).isEqualTo(expected.targets());
+            assertThat(actual.cuSeqlens()).isEqualTo(expected.cuSeqlens());
+            assertThat(resumed.position()).isEqualTo(unbroken.position());
+        }
+    }
+
+    @Test
+    void positionOutsideTheCorpusIsRefused() {
+        assertThatThrownBy(() -> new Packer(corpus("abc"), 4, 1, new DataPosition(0, 2, 0)))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageEndingWith("document=2 token=0 documents=1");
+        assertThatThrownBy(() -> new Packer(corpus("abc"), 4, 1, new DataPosition(0, 0, 4)))
+                .isInstanceOf(IllegalArgumentException.class);
+    }
+
+    @ParameterizedTest
     @ValueSource(ints = {0, -1})
     void batchWithoutTokensIsRefused(int tokens) {
         assertThatThrownBy(() -> new Packer(corpus("a"), tokens, 1))

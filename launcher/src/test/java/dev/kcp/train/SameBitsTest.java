@@ -6,11 +6,10 @@ import dev.kcp.comm.LocalRanks;
 import dev.kcp.core.Layout;
 import dev.kcp.train.cpu.CpuTrainEngine;
 import java.lang.foreign.ValueLayout;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Random;
+import java.util.stream.IntStream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -18,24 +17,27 @@ import org.junit.jupiter.params.provider.CsvSource;
 class SameBitsTest {
     private static final Duration DEADLINE = Duration.ofSeconds(60);
     private static final int STEPS = 4;
-    private static final TextCorpus CORPUS = TextCorpus.of(text());
+    private static final TextCorpus CORPUS = Texts.documents(7, 60);
 
     private record Run(List<TrainStep.Result> results, float[] weights, float[] first, float[] second) {}
 
-    @ParameterizedTest(name = "{0} tokens, {1} channels, align {2}, {3}")
+    @ParameterizedTest(name = "{0} tokens, {1} channels, align {2}, {3}, {4} micro-steps")
     @CsvSource({
-        "777,32,64,CONTIGUOUS",
-        "777,32,64,ZIGZAG",
-        "777,32,64,ZIGZAG_PER_DOCUMENT",
-        "1024,128,128,CONTIGUOUS",
-        "1500,24,192,CONTIGUOUS",
-        "130,16,64,ZIGZAG"
+        "777,32,64,CONTIGUOUS,1",
+        "777,32,64,ZIGZAG,1",
+        "777,32,64,ZIGZAG_PER_DOCUMENT,1",
+        "1024,128,128,CONTIGUOUS,1",
+        "1500,24,192,CONTIGUOUS,1",
+        "130,16,64,ZIGZAG,1",
+        "333,32,64,ZIGZAG,3"
     })
-    void lossNormWeightsAndMomentsDoNotDependOnTheNumberOfRanks(int tokens, int channels, int align, Layout layout) {
-        Run alone = run(config(tokens, channels, align, Layout.CONTIGUOUS), 1).getFirst();
+    void lossNormWeightsAndMomentsDoNotDependOnTheNumberOfRanks(
+            int tokens, int channels, int align, Layout layout, int microSteps) {
+        Run alone = run(config(tokens, channels, align, Layout.CONTIGUOUS, microSteps), 1)
+                .getFirst();
         assertThat(alone.results()).doesNotHaveDuplicates().hasSize(STEPS);
         for (int world = 2; world <= 4; world++) {
-            for (Run together : run(config(tokens, channels, align, layout), world)) {
+            for (Run together : run(config(tokens, channels, align, layout, microSteps), world)) {
                 assertThat(together.results()).as("world %s", world).isEqualTo(alone.results());
                 assertThat(together.weights()).as("world %s", world).isEqualTo(alone.weights());
                 assertThat(together.first()).as("world %s", world).isEqualTo(alone.first());
@@ -51,7 +53,12 @@ class SameBitsTest {
                 Packer packer = new Packer(CORPUS, config.tokens(), config.seed());
                 List<TrainStep.Result> results = new ArrayList<>();
                 for (int step = 1; step <= STEPS; step++) {
-                    results.add(train.run(step, packer.next(), 0.01));
+                    results.add(train.run(
+                            step,
+                            IntStream.range(0, config.microSteps())
+                                    .mapToObj(i -> packer.next())
+                                    .toList(),
+                            0.01));
                 }
                 return new Run(
                         results,
@@ -66,21 +73,20 @@ class SameBitsTest {
         return buffer.flat().segment().toArray(ValueLayout.JAVA_FLOAT);
     }
 
-    private static TrainConfig config(int tokens, int channels, int align, Layout layout) {
-        return new TrainConfig(new ModelShape(2, channels), tokens, STEPS, 1, 0.01, 0.1, 1, layout, align, true, true);
-    }
-
-    /** Documents of 1 to about 300 bytes. */
-    private static byte[] text() {
-        Random random = new Random(7);
-        StringBuilder text = new StringBuilder();
-        for (int document = 0; document < 60; document++) {
-            int length = 1 + random.nextInt(1 << random.nextInt(1, 9));
-            for (int i = 0; i < length; i++) {
-                text.append((char) ('a' + random.nextInt(26)));
-            }
-            text.append("\n\n");
-        }
-        return text.toString().getBytes(StandardCharsets.US_ASCII);
+    private static TrainConfig config(int tokens, int channels, int align, Layout layout, int microSteps) {
+        return new TrainConfig(
+                new ModelShape(2, channels),
+                tokens,
+                STEPS,
+                1,
+                0.01,
+                0.1,
+                1,
+                layout,
+                align,
+                true,
+                true,
+                microSteps,
+                true);
     }
 }

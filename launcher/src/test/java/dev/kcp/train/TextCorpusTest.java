@@ -120,6 +120,15 @@ class TextCorpusTest {
     }
 
     @Test
+    void fileCanBeOneDocumentAsItIs() throws IOException {
+        Files.writeString(folder.resolve("a"), "one\n\ntwo\n");
+        Files.writeString(folder.resolve("b"), "");
+        Files.writeString(folder.resolve("c"), "\n");
+        assertThat(documentsOf(TextCorpus.read(List.of(folder), false, TextCorpus.Documents.FILE)))
+                .containsExactly("one\n\ntwo\n", "\n");
+    }
+
+    @Test
     void nulBytesAreRefusedUnlessAllowed() throws IOException {
         Path file = write("binary", "ab\0c");
         assertRefused(file, "offset=2");

@@ -20,11 +20,16 @@ class TrainSummaryTest {
                 99,
                 new TrainSummary.Exchanges(1L, 0L, 1L),
                 new TrainSummary.HaloBytes(96, 192),
-                77);
+                77,
+                3,
+                5,
+                4096,
+                12.5);
         assertThat(summary.toJson())
                 .isEqualTo("{\"first_loss\":5.5,\"final_loss\":2.25,\"steps\":10,\"tokens_per_second\":1234.0,"
                         + "\"world\":2,\"layout\":\"contiguous\",\"layers\":4,\"channels\":64,\"tokens\":512,"
                         + "\"parameters\":99,\"exchanges\":{\"forward\":1,\"recompute\":0,\"backward\":1},"
-                        + "\"halo_bytes\":{\"forward\":96,\"backward\":192},\"elapsed_ms\":77}");
+                        + "\"halo_bytes\":{\"forward\":96,\"backward\":192},\"elapsed_ms\":77,"
+                        + "\"micro_steps\":3,\"resumed_from\":5,\"activation_bytes\":4096,\"median_step_ms\":12.5}");
     }
 }

@@ -111,6 +111,11 @@ public final class KcpProcess implements AutoCloseable {
         return read("out");
     }
 
+    /** Stderr so far. */
+    public String err() {
+        return read("err");
+    }
+
     private String read(String name) {
         try {
             return Files.readString(folder.resolve(name));

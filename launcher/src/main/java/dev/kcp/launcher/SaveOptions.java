@@ -1,0 +1,51 @@
+package dev.kcp.launcher;
+
+import dev.kcp.train.Saving;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.function.BooleanSupplier;
+import picocli.CommandLine.Option;
+
+/** The options of {@code kcp train} that save a run and go on with it. */
+final class SaveOptions {
+    private static final int EVERY_STEPS = 100;
+    private static final int KEEP_STATES = 3;
+
+    @Option(
+            names = "--save",
+            paramLabel = "DIR",
+            description = "Save weights, optimizer and place in the data there, as safetensors; on SIGTERM too.")
+    private Path folder;
+
+    @Option(names = "--every", paramLabel = "K", description = "Steps between saves (" + EVERY_STEPS + ").")
+    private Integer every;
+
+    @Option(names = "--keep", paramLabel = "N", description = "Newest states to keep (" + KEEP_STATES + ").")
+    private Integer keep;
+
+    @Option(
+            names = "--resume",
+            description = "Go on from the newest whole state in DIR, on any number of ranks; without one, start anew.")
+    private boolean resume;
+
+    /**
+     * @param stopAsked whether the run is to save and end
+     * @throws IllegalArgumentException if the options contradict each other
+     */
+    Optional<Saving> saving(BooleanSupplier stopAsked) {
+        if (folder == null) {
+            if (every != null || keep != null || resume) {
+                throw new IllegalArgumentException("--every, --keep and --resume need --save DIR: every=" + every
+                        + " keep=" + keep + " resume=" + resume);
+            }
+            return Optional.empty();
+        }
+        return Optional.of(new Saving(
+                folder,
+                every == null ? EVERY_STEPS : every,
+                keep == null ? KEEP_STATES : keep,
+                resume,
+                stopAsked,
+                note -> System.err.println("kcp: " + Main.oneLine(note))));
+    }
+}

@@ -1,0 +1,47 @@
+package dev.kcp.train;
+
+import java.nio.file.Path;
+import java.util.Objects;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+
+/**
+ * How a run saves what it has learnt, and whether it goes on with what it finds.
+ *
+ * @param folder of the saved states, on the machine of rank 0; made where it is missing
+ * @param every steps between saves; the last step is saved too
+ * @param keep newest states that stay in the folder
+ * @param resume whether the run goes on from the newest state in the folder; where there is none it starts anew. Without,
+ *     a folder that holds states is refused
+ * @param stopAsked whether the run is to save and end after the step at hand; asked on every rank
+ * @param notes takes what a user should know, one line at a time
+ */
+public record Saving(
+        Path folder, int every, int keep, boolean resume, BooleanSupplier stopAsked, Consumer<String> notes) {
+    public Saving {
+        Objects.requireNonNull(folder, "folder");
+        Objects.requireNonNull(stopAsked, "stopAsked");
+        Objects.requireNonNull(notes, "notes");
+        if (every < 1 || keep < 1) {
+            throw new IllegalArgumentException(
+                    "saves are at least 1 step apart, and at least 1 is kept: every=" + every + " keep=" + keep);
+        }
+    }
+
+    /**
+     * Looks for what would make {@link TrainLoop} refuse the folder, before any rank has started; changes nothing.
+     *
+     * @throws IllegalArgumentException if the folder holds states and is not to be gone on with, or they belong to another
+     *     run
+     * @throws dev.kcp.KcpException with {@code BAD_DATA} if none of its states can be read
+     */
+    public void check(TrainConfig config, TextCorpus corpus) {
+        StateFolder states = new StateFolder(folder);
+        states.checkUse(resume);
+        if (resume) {
+            try (StateBuffers buffers = new StateBuffers(new ParameterTable(config.shape()))) {
+                states.newest(RunIdentity.of(config, corpus), buffers, note -> {});
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+package dev.kcp.train;
+
+import dev.kcp.KcpException;
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Consumer;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+
+/**
+ * A folder of saved states, {@code state-00000300.safetensors} for the state after step 300. It is looked into without
+ * ceremony; who writes to it locks it.
+ */
+final class StateFolder implements AutoCloseable {
+    private static final Pattern STATE = Pattern.compile("state-\\d{8,10}\\.safetensors");
+    private static final Pattern PART = Pattern.compile("\\.state-\\d{8,10}\\.safetensors\\.\\d+\\.part");
+
+    private final Path folder;
+    private FileChannel lockFile;
+
+    StateFolder(Path folder) {
+        this.folder = folder;
+    }
+
+    /** A state that was found. */
+    record Found(Path file, RunPosition position) {}
+
+    /**
+     * @throws IllegalArgumentException if there are states, and the run is not to go on from one
+     * @throws KcpException with {@code BAD_DATA} if the folder is something else
+     */
+    void checkUse(boolean resume) {
+        if (Files.exists(folder) && !Files.isDirectory(folder)) {
+            throw bad("not a folder: save=" + folder, null);
+        }
+        List<Path> states = states();
+        if (!resume && !states.isEmpty()) {
+            throw new IllegalArgumentException(
+                    "the folder holds states of a run; give --resume to go on with it, or" + " another folder: save="
+                            + folder + " newest=" + states.getFirst().getFileName());
+        }
+    }
+
+    /**
+     * Makes the folder where it is missing, keeps other runs out of it, and removes what a killed run had half written.
+     *
+     * @throws KcpException with {@code BAD_DATA} if another process saves there, or it cannot be written
+     */
+    void lock() {
+        try {
+            Files.createDirectories(folder);
+            FileChannel channel =
+                    FileChannel.open(folder.resolve(".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+            lockFile = channel;
+            if (!isLocked(channel)) {
+                throw bad("another run saves in this folder: save=" + folder, null);
+            }
+            for (Path part : files(PART)) {
+                Files.deleteIfExists(part);
+            }
+        } catch (IOException failure) {
+            throw bad(
+                    "the folder cannot be written: save=" + folder + " cause=" + FileFailures.reason(failure), failure);
+        }
+    }
+
+    private static boolean isLocked(FileChannel channel) throws IOException {
+        try {
+            FileLock lock = channel.tryLock();
+            return lock != null;
+        } catch (OverlappingFileLockException byThisProcess) {
+            return false;
+        }
+    }
+
+    /**
+     * Reads the newest state that is whole.
+     *
+     * @param buffers overwritten
+     * @param notes told of every state that was refused, and why
+     * @return empty where there is no state
+     * @throws KcpException with {@code BAD_DATA} if there are states but none is whole
+     * @throws IllegalArgumentException if the newest whole state belongs to another run
+     */
+    Optional<Found> newest(Map<String, String> identity, StateBuffers buffers, Consumer<String> notes) {
+        KcpException first = null;
+        for (Path file : states()) {
+            try {
+                return Optional.of(new Found(file, StateFile.read(file, identity, buffers)));
+            } catch (KcpException refused) {
+                notes.accept("refused a saved state, looking for the one before: " + refused.getMessage());
+                first = first == null ? refused : first;
+            }
+        }
+        if (first != null) {
+            throw bad(
+                    "no saved state in the folder is whole: save=" + folder + " newest: " + first.getMessage(), first);
+        }
+        return Optional.empty();
+    }
+
+    /** Writes a state, then removes all but the newest {@code keep}. */
+    void save(RunPosition position, Map<String, String> identity, StateBuffers buffers, int keep) {
+        StateFile.write(file(position.step()), position, identity, buffers);
+        try {
+            for (Path old : states().stream().skip(keep).toList()) {
+                Files.deleteIfExists(old);
+            }
+        } catch (IOException failure) {
+            throw bad(
+                    "an old state cannot be removed: save=" + folder + " cause=" + FileFailures.reason(failure),
+                    failure);
+        }
+    }
+
+    Path file(int step) {
+        return folder.resolve(String.format(Locale.ROOT, "state-%08d.safetensors", step));
+    }
+
+    /** The newest first. */
+    private List<Path> states() {
+        try {
+            return Files.isDirectory(folder) ? files(STATE).reversed() : List.of();
+        } catch (IOException failure) {
+            throw bad("the folder cannot be read: save=" + folder + " cause=" + FileFailures.reason(failure), failure);
+        }
+    }
+
+    private List<Path> files(Pattern name) throws IOException {
+        try (Stream<Path> all = Files.list(folder)) {
+            return all.filter(
+                            file -> name.matcher(file.getFileName().toString()).matches())
+                    .sorted()
+                    .toList();
+        }
+    }
+
+    private static KcpException bad(String message, Throwable cause) {
+        return new KcpException(KcpException.Code.BAD_DATA, message, cause);
+    }
+
+    @Override
+    public void close() {
+        if (lockFile != null) {
+            try {
+                lockFile.close();
+            } catch (IOException failure) {
+                throw bad("the folder's lock cannot be closed: save=" + folder, failure);
+            }
+            lockFile = null;
+        }
+    }
+}

@@ -1,0 +1,80 @@
+package dev.kcp.multirank;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Saved states of {@code kcp train}, with real processes and real signals. */
+@Timeout(300)
+class TrainStateTest {
+    private static final Duration DEADLINE = Duration.ofSeconds(60);
+
+    @TempDir
+    Path folder;
+
+    @Test
+    void runKilledThreeTimesOnOneTwoOrThreeRanksEndsWithTheBitsOfTheUnbrokenOne() throws IOException {
+        KillRuns.Outcome outcome = new KillRuns(folder, 32, 3).run(3);
+        assertThat(outcome.kills()).hasSize(3);
+        // The run may have made a step more between the look and the kill.
+        assertThat(outcome.kills()).allMatch(kill -> kill.resumedFrom() >= kill.step() - KillRuns.EVERY);
+        assertThat(outcome.unbrokenLosses()).hasSize(32).doesNotHaveDuplicates();
+        assertThat(outcome.losses()).isEqualTo(outcome.unbrokenLosses());
+        assertThat(outcome.tensors()).isEqualTo(3 * (2 + 5));
+        assertThat(outcome.differingTensors()).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2})
+    void sigtermSavesTheStateAndEndsWith143(int world) throws IOException {
+        Path text = Files.writeString(folder.resolve("text.txt"), "one rank sends\nrows to the next\n\n".repeat(50));
+        Path states = folder.resolve("states");
+        String[] command = {
+            "train",
+            "--data",
+            text.toString(),
+            "--world",
+            Integer.toString(world),
+            "--layers",
+            "1",
+            "--channels",
+            "16",
+            "--tokens",
+            "256",
+            "--steps",
+            "1000000",
+            "--save",
+            states.toString(),
+            "--every",
+            "1000000",
+            "--resume"
+        };
+        for (int run = 0; run < 2; run++) {
+            try (KcpProcess kcp = KcpProcess.start(command)) {
+                assertThat(LiveProcesses.eventually(
+                                DEADLINE,
+                                () -> kcp.err().contains("kcp: ") && kcp.out().contains("step ") || !kcp.isAlive()))
+                        .isTrue();
+                assertThat(ProcessHandle.of(kcp.pid()).orElseThrow().destroy()).isTrue();
+                KcpProcess.Result result = kcp.await(DEADLINE);
+                assertThat(result.exitCode()).as(result.err()).isEqualTo(143);
+                assertThat(result.err()).contains(run == 0 ? "starts anew" : "goes on from ");
+                assertThat(LiveProcesses.eventually(
+                                DEADLINE, () -> kcp.processes().isEmpty()))
+                        .isTrue();
+            }
+            try (var saved = Files.list(states)) {
+                assertThat(saved.filter(file -> file.toString().endsWith(".safetensors")))
+                        .hasSize(run + 1);
+            }
+        }
+    }
+}
