@@ -75,11 +75,16 @@ public final class CudaTrainEngine implements TrainEngine {
         CudaDevice device = CudaDevice.open(ordinal);
         CudaStream stream = null;
         CudaConvEngine conv = null;
+        Cublas products = null;
         try {
             stream = CudaStream.create(device);
             conv = CudaConvEngine.on(stream, false);
-            return new CudaTrainEngine(device, stream, conv, new Cublas(stream, cublas));
+            products = new Cublas(stream, cublas);
+            return new CudaTrainEngine(device, stream, conv, products);
         } catch (RuntimeException e) {
+            if (products != null) {
+                products.close();
+            }
             if (conv != null) {
                 conv.close();
             }
