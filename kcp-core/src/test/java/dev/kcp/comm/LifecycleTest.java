@@ -69,6 +69,23 @@ class LifecycleTest {
         assertThat(millis).allSatisfy(time -> assertThat((Long) time).isLessThan(10_000));
     }
 
+    /** Case 72: of two groups of the same ranks the younger is ended first; neither waits for the other. */
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "tcp"})
+    void case72TheYoungerOfTwoGroupsIsEndedFirst(String transport) throws Exception {
+        Ranks.run(transport, 2, older -> {
+            Communicator younger = older.split(0, older.rank());
+            younger.barrier("both there");
+            long millis = millisOf(() -> {
+                younger.abort("enough");
+                younger.close();
+                older.close();
+            });
+            assertThat(millis).as("milliseconds to end both").isLessThan(10_000);
+            return null;
+        });
+    }
+
     /** Case 74: the others have gone, in order or not; closing waits for none of them. */
     @ParameterizedTest
     @CsvSource({"local,true", "tcp,true", "local,false", "tcp,false"})

@@ -27,7 +27,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /**
  * Reports from users of related software as tests; numbers are those of the list. Held by other tests: 7 and 10
  * CallerHistoryTest, 13 KcpConv1dTest, 15 ByteCountsTest, 20 by poisoned buffers in {@link Sharded}, 43, 44 and 48
- * PlanCacheTest, 54, 70, 71, 74 and 76 LifecycleTest, 55 and 77 ExchangeTest, 56, 57 and 100 SoakTest, 62 and 63
+ * PlanCacheTest, 54, 70, 71, 72, 74 and 76 LifecycleTest, 55 and 77 ExchangeTest, 56, 57 and 100 SoakTest, 62 and 63
  * RecomputeHandleTest, 64, 68, 73 and 75 FailureTest, 69 TcpProcessTest.
  */
 class CasesTest {
