@@ -48,6 +48,13 @@ public record CommunicatorStats(Map<Call.Kind, Long> calls, Map<Call.Kind, Long>
             waitNanos += nanos;
         }
 
+        /** Counts all that was counted elsewhere. */
+        public synchronized void add(CommunicatorStats others) {
+            others.calls().forEach((kind, count) -> calls.merge(kind, count, Long::sum));
+            others.bytesSent().forEach((kind, bytes) -> bytesSent.merge(kind, bytes, Long::sum));
+            waitNanos += others.waitNanos();
+        }
+
         /** What was counted so far. */
         public synchronized CommunicatorStats read() {
             return new CommunicatorStats(calls, bytesSent, waitNanos);

@@ -11,6 +11,16 @@ public record ExchangeCounts(long forward, long recompute, long backward) {
     /** Nothing exchanged yet. */
     public static final ExchangeCounts NONE = new ExchangeCounts(0, 0, 0);
 
+    public ExchangeCounts plus(ExchangeCounts more) {
+        return new ExchangeCounts(forward + more.forward, recompute + more.recompute, backward + more.backward);
+    }
+
+    /** What was counted since. */
+    public ExchangeCounts since(ExchangeCounts earlier) {
+        return new ExchangeCounts(
+                forward - earlier.forward, recompute - earlier.recompute, backward - earlier.backward);
+    }
+
     ExchangeCounts plusForward(Phase phase) {
         return phase == Phase.FORWARD
                 ? new ExchangeCounts(forward + 1, recompute, backward)

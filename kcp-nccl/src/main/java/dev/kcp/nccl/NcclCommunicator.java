@@ -55,7 +55,10 @@ public final class NcclCommunicator implements Communicator {
     private final ExchangeWatch watch;
     private final CudaEvent ready;
     private final CudaEvent captured;
-    private final CommunicatorStats.Counter counter = new CommunicatorStats.Counter();
+    private final CommunicatorStats.Counter total = new CommunicatorStats.Counter();
+    /** Counts what is queued: calls made, or while a graph is captured the calls of its every replay. */
+    private CommunicatorStats.Counter counter = total;
+
     private final Set<Call> agreedCalls = new HashSet<>();
     private final List<PendingAgreement> pendingAgreements = new ArrayList<>();
     private final List<NcclGraph> graphs = new ArrayList<>();
@@ -396,6 +399,7 @@ public final class NcclCommunicator implements Communicator {
         awaitAgreements();
         recording = new ArrayList<>();
         transfersCaptured = false;
+        counter = new CommunicatorStats.Counter();
         capturedTo.clear();
         capturedFrom.clear();
         try {
@@ -408,7 +412,7 @@ public final class NcclCommunicator implements Communicator {
                 }
             });
             List<Call> calls = recording;
-            NcclGraph made = new NcclGraph(this, label, calls, graph);
+            NcclGraph made = new NcclGraph(this, label, calls, counter.read(), graph);
             graphs.add(made);
             announcer.agree("graph", label + " calls=" + calls.size() + " digest=" + Long.toHexString(digest(calls)));
             return made;
@@ -417,6 +421,7 @@ public final class NcclCommunicator implements Communicator {
             throw e;
         } finally {
             recording = null;
+            counter = total;
             underWay = false;
         }
     }
@@ -430,10 +435,11 @@ public final class NcclCommunicator implements Communicator {
     }
 
     /** Queues a replay; called by the graph. */
-    void replay(Call call, CudaGraph graph) {
+    void replay(Call call, CommunicatorStats perReplay, CudaGraph graph) {
         checkUsable(call);
         awaitAgreements();
         announce(call);
+        total.add(perReplay);
         graph.launch();
         watch.mark(compute, call);
     }
@@ -484,7 +490,7 @@ public final class NcclCommunicator implements Communicator {
 
     @Override
     public CommunicatorStats stats() {
-        return counter.read();
+        return total.read();
     }
 
     @Override

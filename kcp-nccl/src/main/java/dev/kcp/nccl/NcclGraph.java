@@ -1,6 +1,7 @@
 package dev.kcp.nccl;
 
 import dev.kcp.comm.Call;
+import dev.kcp.comm.CommunicatorStats;
 import dev.kcp.conv.cuda.CudaGraph;
 import java.util.List;
 
@@ -12,12 +13,19 @@ public final class NcclGraph implements AutoCloseable {
     private final NcclCommunicator communicator;
     private final CudaGraph graph;
     private final List<Call> calls;
+    private final CommunicatorStats perReplay;
     private final Call replay;
     private boolean closed;
 
-    NcclGraph(NcclCommunicator communicator, String label, List<Call> calls, CudaGraph graph) {
+    NcclGraph(
+            NcclCommunicator communicator,
+            String label,
+            List<Call> calls,
+            CommunicatorStats perReplay,
+            CudaGraph graph) {
         this.communicator = communicator;
         this.calls = List.copyOf(calls);
+        this.perReplay = perReplay;
         this.graph = graph;
         replay = Call.of(Call.Kind.REPLAY, label);
     }
@@ -36,7 +44,7 @@ public final class NcclGraph implements AutoCloseable {
         if (closed) {
             throw new IllegalStateException("the graph was closed: graph=" + replay.label());
         }
-        communicator.replay(replay, graph);
+        communicator.replay(replay, perReplay, graph);
     }
 
     /** Frees it. Nothing that it captured may be used afterwards. */

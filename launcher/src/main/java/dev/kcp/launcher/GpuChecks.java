@@ -5,6 +5,7 @@ import dev.kcp.launcher.Check.Need;
 import dev.kcp.launcher.Check.State;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.nccl.NcclVersion;
+import dev.kcp.train.cuda.CublasLibrary;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -47,6 +48,7 @@ final class GpuChecks {
         if (driver.state() == State.OK) {
             checks.add(binding());
         }
+        checks.add(cublas(environment));
         checks.add(nccl(environment));
         return checks;
     }
@@ -83,6 +85,15 @@ final class GpuChecks {
                     .replaceAll("\\s+", " ");
         } catch (IOException none) {
             return "(no /proc/driver/nvidia/version)";
+        }
+    }
+
+    /** What the trainer alone needs. */
+    private static Check cublas(Map<String, String> environment) {
+        try {
+            return new Check("cublas", State.OK, "for kcp train: " + CublasLibrary.require(environment), List.of());
+        } catch (KcpException missing) {
+            return new Check("cublas", State.NOTE, "for kcp train: " + missing.getMessage(), List.of());
         }
     }
 

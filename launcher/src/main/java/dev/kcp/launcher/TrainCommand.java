@@ -1,20 +1,15 @@
 package dev.kcp.launcher;
 
-import dev.kcp.KcpException;
 import dev.kcp.comm.Communicator;
-import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.comm.RankInfo;
-import dev.kcp.comm.TcpCommunicator;
 import dev.kcp.train.LossLog;
 import dev.kcp.train.Progress;
 import dev.kcp.train.Saving;
 import dev.kcp.train.TextCorpus;
 import dev.kcp.train.TrainConfig;
-import dev.kcp.train.TrainEngine;
 import dev.kcp.train.TrainListener;
 import dev.kcp.train.TrainLoop;
 import dev.kcp.train.TrainSummary;
-import dev.kcp.train.cpu.CpuTrainEngine;
 import dev.kcp.train.report.Curves;
 import java.io.Console;
 import java.nio.file.Path;
@@ -94,7 +89,9 @@ final class TrainCommand implements Callable<Integer> {
             names = "--device",
             paramLabel = "DEVICE",
             defaultValue = "auto",
-            description = "${COMPLETION-CANDIDATES}: where to compute (${DEFAULT-VALUE}).")
+            description =
+                    "${COMPLETION-CANDIDATES}: where to compute; auto is cuda where there is a GPU for every rank "
+                            + "(${DEFAULT-VALUE}).")
     private DeviceChoice device;
 
     @Mixin
@@ -136,6 +133,10 @@ final class TrainCommand implements Callable<Integer> {
     @Option(names = "--terminal", hidden = true)
     private boolean terminal;
 
+    // Set by the launching process, which saw whether there is a GPU for each rank.
+    @Option(names = "--chosen-device", hidden = true)
+    private DeviceChoice chosenDevice;
+
     @Spec
     private CommandSpec spec;
 
@@ -154,9 +155,7 @@ final class TrainCommand implements Callable<Integer> {
         Duration deadline = rankOptions.deadline();
         List<Injection> faults = faults(config, ranks);
         checkThreads();
-        if (device == DeviceChoice.cuda) {
-            throw new KcpException(KcpException.Code.MISSING_DEVICE, "this build trains on the CPU only: device=cuda");
-        }
+        boolean cuda = usesCuda(me, ranks);
         TextCorpus.Documents separated = documentsBy();
         Optional<Saving> checked = saveOptions.saving(() -> false);
         if (!isOtherRank(me)) {
@@ -166,21 +165,37 @@ final class TrainCommand implements Callable<Integer> {
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
             try (StopRequest stop = stopRequest(checked);
-                    Communicator communicator = TcpCommunicator.join(me.get(), deadline)) {
-                CallLog.watch(environment, communicator);
-                return train(config, corpus, communicator, faults, saving(stop));
+                    TrainRank rank = open(cuda, me, deadline)) {
+                CallLog.watch(environment, rank.communicator());
+                return train(config, corpus, rank, faults, saving(stop));
             }
         }
         checked.ifPresent(saving -> saving.check(config, corpus));
         if (ranks > 1) {
-            LaunchSpec workers = LaunchSpec.workers(ranks, workerArguments());
+            LaunchSpec workers = LaunchSpec.workers(ranks, workerArguments(cuda));
             return LocalAgent.run(checked.isPresent() ? workers.withGrace(SAVE_PATIENCE.plusSeconds(5)) : workers)
                     .exitCode();
         }
         try (StopRequest stop = stopRequest(checked);
-                Communicator communicator = LocalCommunicator.group(1, deadline).getFirst()) {
-            return train(config, corpus, communicator, faults, saving(stop));
+                TrainRank rank = open(cuda, me, deadline)) {
+            return train(config, corpus, rank, faults, saving(stop));
         }
+    }
+
+    private TrainRank open(boolean cuda, Optional<RankInfo> me, Duration deadline) {
+        return cuda ? TrainRank.onCuda(me, environment, deadline) : TrainRank.onCpu(me, threads, deadline);
+    }
+
+    /** Whether this job's ranks compute on GPUs; the process that starts them decides for all. */
+    private boolean usesCuda(Optional<RankInfo> me, int ranks) {
+        int local = me.map(RankInfo::localWorldSize).orElse(ranks);
+        DeviceChoice choice = chosenDevice == null ? device : chosenDevice;
+        boolean cuda = choice == DeviceChoice.cuda
+                || choice == DeviceChoice.auto && TrainRank.hasGpus(me.isPresent() ? 1 : local, environment);
+        if (cuda && me.isEmpty()) {
+            TrainRank.requireCuda(local, environment);
+        }
+        return cuda;
     }
 
     /** Null where nothing is saved, so that a signal ends the process at once. */
@@ -212,9 +227,10 @@ final class TrainCommand implements Callable<Integer> {
     }
 
     /** The command line as it was typed: every rank reads the same options as this process did. */
-    private List<String> workerArguments() {
+    private List<String> workerArguments(boolean cuda) {
         List<String> arguments =
                 new ArrayList<>(spec.root().commandLine().getParseResult().originalArgs());
+        arguments.add("--chosen-device=" + (cuda ? DeviceChoice.cuda : DeviceChoice.cpu));
         if (isTerminal()) {
             arguments.add("--terminal");
         }
@@ -234,19 +250,18 @@ final class TrainCommand implements Callable<Integer> {
                 config.steps());
     }
 
-    private int train(
-            TrainConfig config, TextCorpus corpus, Communicator communicator, List<Injection> faults, Saving saving) {
+    private int train(TrainConfig config, TextCorpus corpus, TrainRank rank, List<Injection> faults, Saving saving) {
+        Communicator communicator = rank.communicator();
         TrainLoop loop;
         TrainSummary summary;
         Curves curves = reportOptions.isWanted() && communicator.rank() == 0 ? new Curves(config.stepTokens()) : null;
-        try (TrainEngine engine = new CpuTrainEngine(threads);
-                Progress progress = progress(communicator.rank(), config.steps());
+        try (Progress progress = progress(communicator.rank(), config.steps());
                 LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
             TrainListener shown = log == null ? progress : TrainListener.both(progress, log);
             shown = curves == null ? shown : TrainListener.both(shown, curves);
             TrainListener listener =
                     faults.isEmpty() ? shown : TrainListener.both(shown, new InjectingListener(faults, communicator));
-            loop = new TrainLoop(config, corpus, communicator, engine, saving, verify);
+            loop = new TrainLoop(config, corpus, communicator, rank.engine(), saving, verify);
             summary = loop.run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());

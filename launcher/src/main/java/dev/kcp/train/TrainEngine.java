@@ -40,10 +40,12 @@ public interface TrainEngine extends AutoCloseable {
     void read(Tensor from, MemorySegment to);
 
     /**
-     * Runs the programs of one step, collectives included. A device may record them and replay the record where it knows
-     * that the body would call the same programs on the same addresses.
+     * Runs the programs of one step, collectives included.
+     *
+     * @param same a promise: where it equals that of the call before, this body would call the same programs on the same
+     *     addresses, so that a device may record them and replay the record without running the body; null for none
      */
-    default void step(Runnable body) {
+    default void step(Object same, Runnable body) {
         body.run();
     }
 
@@ -65,8 +67,8 @@ public interface TrainEngine extends AutoCloseable {
     void embed(Tensor tokens, Tensor vectors, Tensor stream);
 
     /**
-     * Gradient of the token vectors, which are the output matrix too: in each tile {@code dLogits^T normed}, then each
-     * row of dStream in rising order added to its token's vector.
+     * Gradient of the token vectors, which are the output matrix too: in each tile {@code dLogits^T normed}, and
+     * then each row of dStream added to its token's vector.
      *
      * @param dLogits a {@code [S, V]}
      * @param normed a {@code [S, C]}

@@ -35,6 +35,8 @@ final class TrainStep implements AutoCloseable {
     private final AdamW optimizer;
     private final Model model;
     private final Tensor results;
+    private final BatchContext batchContext;
+    private final StepExchanges exchanges = new StepExchanges();
     private final Verifier verifier;
     private final MicroSteps micro;
     private long optimizerNanos;
@@ -56,6 +58,7 @@ final class TrainStep implements AutoCloseable {
         optimizer = owners.push(new AdamW(engine, table, config.weightDecay(), config.clipNorm()));
         model = owners.push(new Model(engine, table, communicator, Recompute.of(config), config.microSteps()));
         results = owners.push(engine.allocate(DType.F64, 2, 1));
+        batchContext = owners.push(new BatchContext(config, communicator, engine.conv()));
         verifier = verify ? owners.push(new Verifier(config, table, communicator, engine)) : null;
         micro = verify || config.microSteps() > 1
                 ? owners.push(new MicroSteps(engine, table, config.shape().layers()))
@@ -92,6 +95,7 @@ final class TrainStep implements AutoCloseable {
         } else {
             many(step, batches);
         }
+        exchanges.stepDone(model.exchanges());
         engine.read(results, MemorySegment.ofArray(host));
         times = new StepTimes(System.nanoTime() - begin, communicator.stats().waitNanos() - waited, optimizerNanos);
         long tokens = batches.stream().mapToLong(PackedBatch::tokens).sum();
@@ -99,13 +103,13 @@ final class TrainStep implements AutoCloseable {
     }
 
     private void one(PackedBatch batch) {
-        Partition partition = prepare(batch);
-        try (KcpContext context = new KcpContext(partition, communicator, engine.conv())) {
-            engine.step(() -> {
-                model.lossAndGradients(context, weights, gradients, results.rows(0, 1));
-                moveWeights();
-            });
-        }
+        Prepared prepared = prepare(batch);
+        batchContext.take(prepared.partition());
+        KcpContext context = batchContext.context();
+        engine.step(batchContext.isKept() ? List.of(this, prepared.tiles(), context) : null, () -> {
+            model.lossAndGradients(context, weights, gradients, results.rows(0, 1));
+            moveWeights();
+        });
     }
 
     /** Batch after batch, and not as a whole: between two of them rows come from the host. */
@@ -113,7 +117,7 @@ final class TrainStep implements AutoCloseable {
         try (CloseStack contexts = new CloseStack()) {
             try {
                 for (PackedBatch batch : batches) {
-                    Partition partition = prepare(batch);
+                    Partition partition = prepare(batch).partition();
                     KcpContext context = contexts.push(new KcpContext(partition, communicator, engine.conv()));
                     ConvProbe probe = verifier == null ? ConvProbe.NONE : verifier.expect(batch, partition, weights);
                     model.accumulate(context, weights, gradients, results.rows(0, 1), micro, probe);
@@ -129,13 +133,14 @@ final class TrainStep implements AutoCloseable {
         moveWeights();
     }
 
-    private Partition prepare(PackedBatch batch) {
+    /** How the batch that the model has taken is cut and multiplied. */
+    private record Prepared(Partition partition, TilePlan tiles) {}
+
+    private Prepared prepare(PackedBatch batch) {
         Partition partition = Partition.of(config.layout(), batch.cuSeqlens(), communicator.size(), config.align());
-        model.prepare(
-                batch,
-                partition,
-                config.sameBits() ? TilePlan.exact(partition, config.align()) : TilePlan.whole(partition));
-        return partition;
+        TilePlan tiles = config.sameBits() ? TilePlan.exact(partition, config.align()) : TilePlan.whole(partition);
+        model.prepare(batch, partition, tiles);
+        return new Prepared(partition, tiles);
     }
 
     private void moveWeights() {
@@ -173,7 +178,7 @@ final class TrainStep implements AutoCloseable {
 
     /** Exchanges of each layer so far. */
     List<ExchangeCounts> exchanges() {
-        return model.exchanges();
+        return exchanges.total();
     }
 
     /** Bytes of this rank's activations, with room for its greatest shard so far. */

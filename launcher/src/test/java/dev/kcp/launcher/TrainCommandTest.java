@@ -75,8 +75,8 @@ class TrainCommandTest {
                 "2 | --plot curve.gif | plot=curve.gif",
                 "3 | --plot /no/such/folder/curve.svg | /no/such/folder",
                 "3 | --report /no/such/folder/r.html | /no/such/folder",
-                "8 | --device cuda | device=cuda",
-                "8 | --device cuda --world 2 | device=cuda"
+                "8 | --device cuda | libcuda.so.1",
+                "8 | --device cuda --world 2 | libcuda.so.1"
             })
     void optionsThatCannotBeAreRefused(int code, String options, String named) {
         assertRefused(code, named, Map.of(), ("--data " + text + " " + options).split(" "));
