@@ -38,9 +38,6 @@ import java.util.function.LongConsumer;
  * deadline. A call's memory must stay until the compute stream is past the await.
  */
 public final class NcclCommunicator implements Communicator {
-    /** A header costs about 3 us of an exchange's 9; what it finds, a lost or doubled message, the next one finds too. */
-    private static final int MESSAGES_PER_HEADER = 8;
-
     private static final Duration DRAIN = Duration.ofSeconds(5);
     private static final System.Logger LOG = System.getLogger(NcclCommunicator.class.getName());
 
@@ -62,10 +59,8 @@ public final class NcclCommunicator implements Communicator {
     private final Set<Call> agreedCalls = new HashSet<>();
     private final List<PendingAgreement> pendingAgreements = new ArrayList<>();
     private final List<NcclGraph> graphs = new ArrayList<>();
-    private final int[] messagesTo;
-    private final int[] messagesFrom;
-    private final BitSet capturedTo = new BitSet();
-    private final BitSet capturedFrom = new BitSet();
+    private final HeaderTurns turnsTo;
+    private final HeaderTurns turnsFrom;
     private List<Call> recording;
     private boolean transfersCaptured;
     private boolean underWay;
@@ -120,8 +115,8 @@ public final class NcclCommunicator implements Communicator {
         ready = CudaEvent.untimed(compute.device());
         captured = CudaEvent.untimed(compute.device());
         headers = new MessageHeaders(transfers, size());
-        messagesTo = new int[size()];
-        messagesFrom = new int[size()];
+        turnsTo = new HeaderTurns(size());
+        turnsFrom = new HeaderTurns(size());
         group = size() == 1
                 ? null
                 : new NcclGroup(
@@ -138,7 +133,7 @@ public final class NcclCommunicator implements Communicator {
         }
     }
 
-    /** What the watch looks for behind late work: NCCL's own errors, and rows of another call. */
+    /** What the watch looks for beside late work: NCCL's own errors, and rows of another call. */
     private void look() {
         try {
             if (group != null) {
@@ -209,8 +204,8 @@ public final class NcclCommunicator implements Communicator {
         }
         ready.record(compute);
         ready.holdBack(transfers);
-        BitSet headersTo = headersTo(to);
-        BitSet headersFrom = headersFrom(from);
+        BitSet headersTo = turnsTo.next(to);
+        BitSet headersFrom = turnsFrom.next(from);
         if (!to.isEmpty() || !from.isEmpty()) {
             group.exchange(with(headersTo, true, sends), with(headersFrom, false, receives));
         }
@@ -277,27 +272,6 @@ public final class NcclCommunicator implements Communicator {
         }
         all.addAll(rows);
         return all;
-    }
-
-    private BitSet headersTo(BitSet peers) {
-        return headed(peers, messagesTo, capturedTo);
-    }
-
-    private BitSet headersFrom(BitSet peers) {
-        return headed(peers, messagesFrom, capturedFrom);
-    }
-
-    /** The edges whose message takes a header along: every eighth of an edge, and its first in a captured graph. */
-    private BitSet headed(BitSet peers, int[] messages, BitSet inGraph) {
-        BitSet headed = new BitSet();
-        for (int peer = peers.nextSetBit(0); peer >= 0; peer = peers.nextSetBit(peer + 1)) {
-            boolean first = recording != null && !inGraph.get(peer);
-            if (messages[peer]++ % MESSAGES_PER_HEADER == 0 || first) {
-                headed.set(peer);
-                inGraph.set(peer);
-            }
-        }
-        return headed;
     }
 
     private static long digest(Call call) {
@@ -400,8 +374,8 @@ public final class NcclCommunicator implements Communicator {
         recording = new ArrayList<>();
         transfersCaptured = false;
         counter = new CommunicatorStats.Counter();
-        capturedTo.clear();
-        capturedFrom.clear();
+        turnsTo.beginCapture();
+        turnsFrom.beginCapture();
         try {
             CudaGraph graph = CudaGraph.capture(compute, () -> {
                 work.run();
@@ -420,6 +394,8 @@ public final class NcclCommunicator implements Communicator {
             control.abort("capturing " + label + ": " + e.getMessage());
             throw e;
         } finally {
+            turnsTo.endCapture();
+            turnsFrom.endCapture();
             recording = null;
             counter = total;
             underWay = false;
