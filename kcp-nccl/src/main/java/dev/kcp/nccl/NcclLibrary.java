@@ -1,9 +1,8 @@
 package dev.kcp.nccl;
 
 import dev.kcp.KcpException;
+import dev.kcp.conv.cuda.LibraryFolders;
 import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -61,37 +60,6 @@ public final class NcclLibrary {
     }
 
     static List<Path> folders(Map<String, String> environment) {
-        List<Path> folders = new ArrayList<>();
-        for (String entry : environment.getOrDefault("LD_LIBRARY_PATH", "").split(":")) {
-            if (!entry.isEmpty()) {
-                folders.add(Path.of(entry));
-            }
-        }
-        folders.add(Path.of("/usr/lib/x86_64-linux-gnu"));
-        folders.add(Path.of("/usr/lib64"));
-        folders.addAll(matching(Path.of("/usr/local"), "cuda*", "lib64"));
-        for (String pythons : new String[] {"/usr/local/lib", "/usr/lib"}) {
-            folders.addAll(matching(Path.of(pythons), "python3*", "site-packages/nvidia/nccl/lib"));
-            folders.addAll(matching(Path.of(pythons), "python3*", "dist-packages/nvidia/nccl/lib"));
-        }
-        return folders;
-    }
-
-    private static List<Path> matching(Path parent, String glob, String below) {
-        if (!Files.isDirectory(parent)) {
-            return List.of();
-        }
-        try (DirectoryStream<Path> entries = Files.newDirectoryStream(parent, glob)) {
-            List<Path> found = new ArrayList<>();
-            entries.forEach(entry -> {
-                if (Files.isDirectory(entry.resolve(below))) {
-                    found.add(entry.resolve(below));
-                }
-            });
-            found.sort(null);
-            return found;
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        return LibraryFolders.of(environment, "lib64", "nvidia/nccl/lib");
     }
 }

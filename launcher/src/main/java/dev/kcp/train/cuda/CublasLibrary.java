@@ -1,12 +1,9 @@
 package dev.kcp.train.cuda;
 
 import dev.kcp.KcpException;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.DirectoryStream;
+import dev.kcp.conv.cuda.LibraryFolders;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -42,38 +39,6 @@ public final class CublasLibrary {
     }
 
     static List<Path> folders(Map<String, String> environment) {
-        List<Path> folders = new ArrayList<>();
-        for (String entry : environment.getOrDefault("LD_LIBRARY_PATH", "").split(":")) {
-            if (!entry.isEmpty()) {
-                folders.add(Path.of(entry));
-            }
-        }
-        folders.add(Path.of("/usr/lib/x86_64-linux-gnu"));
-        folders.add(Path.of("/usr/lib64"));
-        folders.addAll(matching(Path.of("/usr/local"), "cuda*", "targets/x86_64-linux/lib"));
-        for (String pythons : new String[] {"/usr/local/lib", "/usr/lib"}) {
-            for (String packages : new String[] {"site-packages", "dist-packages"}) {
-                folders.addAll(matching(Path.of(pythons), "python3*", packages + "/nvidia/cu13/lib"));
-            }
-        }
-        return folders;
-    }
-
-    private static List<Path> matching(Path parent, String glob, String below) {
-        if (!Files.isDirectory(parent)) {
-            return List.of();
-        }
-        try (DirectoryStream<Path> entries = Files.newDirectoryStream(parent, glob)) {
-            List<Path> found = new ArrayList<>();
-            entries.forEach(entry -> {
-                if (Files.isDirectory(entry.resolve(below))) {
-                    found.add(entry.resolve(below));
-                }
-            });
-            found.sort(null);
-            return found;
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        return LibraryFolders.of(environment, "targets/x86_64-linux/lib", "nvidia/cu13/lib");
     }
 }
