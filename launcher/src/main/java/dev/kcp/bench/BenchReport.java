@@ -11,7 +11,8 @@ import java.util.Locale;
  *
  * @param machine processor and cores
  * @param device for example {@code cpu 2 threads}
- * @param copyGigabytesPerSecond bytes read plus bytes written by a plain copy in the same run
+ * @param copyGigabytesPerSecond bytes read plus bytes written by a plain copy in the same run; 0 where floors are not made
+ *     of it
  * @param commit of the code that ran
  */
 public record BenchReport(
@@ -50,7 +51,10 @@ public record BenchReport(
     /** The report for a person. */
     public String toTable() {
         StringBuilder table = new StringBuilder(
-                String.format(Locale.ROOT, "%s, %s, copy %.1f GB/s%n", machine, device, copyGigabytesPerSecond));
+                copyGigabytesPerSecond == 0
+                        ? String.format("%s, %s%n", machine, device)
+                        : String.format(
+                                Locale.ROOT, "%s, %s, copy %.1f GB/s%n", machine, device, copyGigabytesPerSecond));
         table.append(String.format(
                 "%-9s %16s %6s %10s %10s %7s  %s%n", "op", "S x C", "docs", "ms", "floor ms", "ratio", "program"));
         for (BenchRow row : rows) {

@@ -10,7 +10,6 @@ import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclGraph;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -59,7 +58,7 @@ public final class ExchangeBench {
                         engine.rowOps().copyColumns(out, 0, in, 0, out.columns());
                     }
                 };
-                double floor = clocked(copies);
+                RankTimes floor = clocked(copies);
                 rows.add(row("eager", bytes, clocked(exchanges), floor));
                 if (engine instanceof CudaConvEngine cuda && communicator instanceof NcclCommunicator nccl) {
                     try (NcclGraph graph = nccl.capture("exchanges", exchanges);
@@ -85,20 +84,25 @@ public final class ExchangeBench {
                 .await();
     }
 
-    private BenchRow row(String mode, long bytes, double millis, double floorMillis) {
+    private BenchRow row(String mode, long bytes, RankTimes times, RankTimes floor) {
         String program = communicator.transport() + "x" + communicator.size() + "-" + mode;
-        return new BenchRow("exchange", 1, bytes, 1, program, 0, iterations, millis, millis, bytes, floorMillis);
+        return new BenchRow(
+                "exchange",
+                1,
+                bytes,
+                1,
+                program,
+                0,
+                iterations,
+                times.median(),
+                times.fastest(),
+                bytes,
+                floor.median());
     }
 
-    /** Milliseconds of one: the median over runs, the most over ranks. */
-    private double clocked(Runnable many) {
-        clock.millis(many, WARM_RUNS);
-        communicator.barrier("bench");
-        double mine = BenchRow.median(clock.millis(many, iterations)) / IN_A_ROW;
-        byte[] bytes = ByteBuffer.allocate(Double.BYTES).putDouble(mine).array();
-        return communicator.host().allGather("bench", bytes).stream()
-                .mapToDouble(one -> ByteBuffer.wrap(one).getDouble())
-                .max()
-                .orElseThrow();
+    /** Of one exchange of many in a row. */
+    private RankTimes clocked(Runnable many) {
+        return RankTimes.measure(communicator, clock, many, WARM_RUNS, iterations)
+                .of(IN_A_ROW);
     }
 }

@@ -18,7 +18,6 @@ import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclGraph;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -33,6 +32,7 @@ public final class StepBench {
     private static final long ROTATION_BYTES = 400L << 20;
     private static final int MOST_LAYERS = 8;
     private static final int WARM_RUNS = 5;
+    private static final int WARM_HOST_RUNS = 30;
     /** So that the host's part is compiled before it counts. */
     private static final int WARM_CALLS = 3000;
 
@@ -124,8 +124,8 @@ public final class StepBench {
 
     private void measure(BenchShape shape, Mode mode, KcpContext context, List<Buffers> buffers, Tensor weight) {
         Alone alone = new Alone(engine, options, weight, buffers);
-        double forward = time(mode, "alone forward", alone::forward, buffers.size());
-        double both = time(mode, "alone step", alone::both, buffers.size());
+        RankTimes forward = time(mode, "alone forward", alone::forward, buffers.size());
+        RankTimes both = time(mode, "alone step", alone::both, buffers.size());
         alone.close();
         row("forward", shape, "alone-" + mode.label(), forward, forward, 0);
         row("step", shape, "alone-" + mode.label(), both, both, 0);
@@ -138,7 +138,7 @@ public final class StepBench {
             }
         }
         Sharded sharded = new Sharded(context, new KcpConv1d("bench", options), weight, buffers);
-        double reduced = time(mode, "reduce", sharded::bothReduced, buffers.size());
+        RankTimes reduced = time(mode, "reduce", sharded::bothReduced, buffers.size());
         row("step+reduce", shape, name(mode, "overlap"), reduced, both, context.commBytes(shape.channels()));
     }
 
@@ -150,12 +150,12 @@ public final class StepBench {
             Tensor weight,
             String way,
             boolean overlap,
-            double forwardAlone,
-            double bothAlone) {
+            RankTimes forwardAlone,
+            RankTimes bothAlone) {
         Sharded sharded = new Sharded(context, new KcpConv1d("bench-" + way, options, overlap), weight, buffers);
-        double forward = time(mode, way + " forward", sharded::forward, buffers.size());
+        RankTimes forward = time(mode, way + " forward", sharded::forward, buffers.size());
         row("forward", shape, name(mode, way), forward, forwardAlone, context.commBytes(shape.channels()));
-        double both = time(mode, way + " step", sharded::both, buffers.size());
+        RankTimes both = time(mode, way + " step", sharded::both, buffers.size());
         row("step", shape, name(mode, way), both, bothAlone, context.commBytes(shape.channels()));
     }
 
@@ -164,7 +164,7 @@ public final class StepBench {
                 + mode.label();
     }
 
-    private void row(String op, BenchShape shape, String program, double ms, double aloneMs, long bytes) {
+    private void row(String op, BenchShape shape, String program, RankTimes times, RankTimes alone, long bytes) {
         rows.add(new BenchRow(
                 op,
                 shape.tokens(),
@@ -173,40 +173,30 @@ public final class StepBench {
                 program,
                 0,
                 iterations,
-                ms,
-                ms,
+                times.median(),
+                times.fastest(),
                 bytes,
-                aloneMs));
+                alone.median()));
     }
 
     /** Milliseconds of one layer: the median over runs, the most over ranks. */
-    private double time(Mode mode, String name, Runnable layers, int count) {
-        clock.millis(layers, engine instanceof CudaConvEngine ? WARM_CALLS / count : WARM_RUNS);
+    private RankTimes time(Mode mode, String name, Runnable layers, int count) {
+        clock.millis(layers, engine instanceof CudaConvEngine ? WARM_CALLS / count : WARM_HOST_RUNS);
         if (mode == Mode.EAGER) {
-            return slowest(name, clocked(layers)) / count;
+            return clocked(layers).of(count);
         }
         if (communicator instanceof NcclCommunicator nccl) {
             try (NcclGraph graph = nccl.capture(name, layers)) {
-                return slowest(name, clocked(graph::replay)) / count;
+                return clocked(graph::replay).of(count);
             }
         }
         try (CudaGraph graph = CudaGraph.capture(((CudaConvEngine) engine).stream(), layers)) {
-            return slowest(name, clocked(graph::launch)) / count;
+            return clocked(graph::launch).of(count);
         }
     }
 
-    private double clocked(Runnable body) {
-        clock.millis(body, WARM_RUNS);
-        communicator.barrier("bench");
-        return BenchRow.median(clock.millis(body, iterations));
-    }
-
-    private double slowest(String name, double mine) {
-        byte[] bytes = ByteBuffer.allocate(Double.BYTES).putDouble(mine).array();
-        return communicator.host().allGather("bench " + name, bytes).stream()
-                .mapToDouble(one -> ByteBuffer.wrap(one).getDouble())
-                .max()
-                .orElseThrow();
+    private RankTimes clocked(Runnable body) {
+        return RankTimes.measure(communicator, clock, body, WARM_RUNS, iterations);
     }
 
     /** The single-rank op on as many tokens. */
