@@ -29,9 +29,13 @@ public final class Memory implements AutoCloseable {
         if (bytes < 0) {
             throw new IllegalArgumentException("negative allocation: bytes=" + bytes);
         }
+        if (bytes == 0) {
+            // Closing an arena stops every thread for a moment, and empty buffers come with most calls.
+            return new Memory(Device.CPU, ALIGNMENT_BYTES, 0, () -> {});
+        }
         Arena arena = Arena.ofShared();
         try {
-            long address = arena.allocate(Math.max(bytes, 1), ALIGNMENT_BYTES).address();
+            long address = arena.allocate(bytes, ALIGNMENT_BYTES).address();
             return new Memory(Device.CPU, address, bytes, arena::close);
         } catch (Throwable failure) {
             arena.close();
