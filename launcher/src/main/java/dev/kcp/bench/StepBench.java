@@ -19,7 +19,9 @@ import dev.kcp.nccl.NcclGraph;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * Times one layer's context-parallel convolution on every rank against the single-rank op of as many tokens in the same
@@ -53,7 +55,7 @@ public final class StepBench {
         GRAPH;
 
         String label() {
-            return name().toLowerCase(java.util.Locale.ROOT);
+            return name().toLowerCase(Locale.ROOT);
         }
     }
 
@@ -80,7 +82,7 @@ public final class StepBench {
         }
         int ranks = communicator.size();
         int[] lengths = new int[shape.documents() * ranks];
-        java.util.Arrays.fill(lengths, shape.tokens() / shape.documents());
+        Arrays.fill(lengths, shape.tokens() / shape.documents());
         // Documents begin half a length before each rank's first token, so that one lies over every cut.
         CuSeqlens batch = shape.documents() == 1 ? CuSeqlens.ofLengths(shape.tokens() * ranks) : shifted(lengths);
         Partition partition = Partition.of(layout, batch, ranks, 64);

@@ -8,7 +8,8 @@ import dev.kcp.core.Partition;
 
 /**
  * The context of the batch at hand. Where the layout cuts all batches of a run at the same tokens it is one context that is
- * given each next batch, so that a recorded step serves them all; else, and for a batch of many more documents than before, there is a new one.
+ * given each next batch, so that a recorded step serves them all; else, and for a batch of many more documents than before,
+ * there is a new one.
  */
 final class BatchContext implements AutoCloseable {
     private final TrainConfig config;
