@@ -57,6 +57,18 @@ final class HistoryPool {
         return entry.equals(wanted) ? null : "entryChannels=" + entry + " C=" + wanted;
     }
 
+    /**
+     * Checks that the context has still the batch that the rows are of.
+     *
+     * @throws IllegalStateException if it was given another one
+     */
+    void checkBatch() {
+        if (updates != context.updates()) {
+            throw new IllegalStateException("the context was given another batch since the forward: call="
+                    + call.label() + " savedAtUpdate=" + updates + " contextUpdates=" + context.updates());
+        }
+    }
+
     synchronized HistoryPool retain() {
         if (references == 0) {
             throw new IllegalStateException("history rows were freed: call=" + call.label());

@@ -29,6 +29,7 @@ public final class Saved implements AutoCloseable {
             throw new IllegalStateException(
                     "the saved set was closed: rank=" + context.communicator().rank());
         }
+        pool.checkBatch();
         return operands(arguments, pool);
     }
 

@@ -145,6 +145,27 @@ class UpdatableContextTest {
     }
 
     @Test
+    void whatTheBatchBeforeSavedHasNoBackward() {
+        LocalRanks.run(1, Sharded.DEADLINE, communicator -> {
+            Partition first = Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(20), 1, 1);
+            Partition next = Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(9, 11), 1, 1);
+            try (CpuConvEngine engine = new CpuConvEngine(1);
+                    KcpContext context = KcpContext.updatable(first, 3, communicator, engine);
+                    ConvCase in = ConvCase.random(1, CHANNELS, 20);
+                    Tensor y = Tensor.zeros(DType.BF16, 20, CHANNELS)) {
+                KcpConv1d conv = new KcpConv1d("layer0", ConvOptions.DEFAULT);
+                try (Saved saved = conv.forward(context, in.x(), in.weight(), null, y, null)) {
+                    context.update(next);
+                    assertThatThrownBy(() -> conv.backward(saved, in.dy(), y))
+                            .isInstanceOf(IllegalStateException.class)
+                            .hasMessageContaining("savedAtUpdate=0 contextUpdates=1");
+                }
+            }
+            return null;
+        });
+    }
+
+    @Test
     void anEntryOfTheBatchBeforeIsNotBound() {
         LocalRanks.run(1, Sharded.DEADLINE, communicator -> {
             Partition first = Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(20), 1, 1);
