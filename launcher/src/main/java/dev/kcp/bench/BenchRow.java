@@ -5,7 +5,7 @@ import java.util.Arrays;
 /**
  * One measured line.
  *
- * @param op forward or backward
+ * @param op forward, backward, step, exchange or train
  * @param tokens S
  * @param channels C
  * @param program the program that ran

@@ -133,8 +133,8 @@ public final class StepBench {
         row("step", shape, "alone-" + mode.label(), both, both, 0);
         measure(shape, mode, context, buffers, weight, "overlap", true, forward, both);
         measure(shape, mode, context, buffers, weight, "series", false, forward, both);
-        if (engine instanceof CudaConvEngine cuda) {
-            try (EventsOnly silent = new EventsOnly(communicator, cuda.stream());
+        if (engine instanceof CudaConvEngine) {
+            try (HollowExchanges silent = new HollowExchanges(communicator, engine, HollowExchanges.ALL);
                     KcpContext hollow = new KcpContext(context.partition(), silent, engine)) {
                 measure(shape, mode, hollow, buffers, weight, "events", true, forward, both);
             }
