@@ -12,6 +12,7 @@ import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cuda.CudaConvEngine;
 import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.conv.cuda.CudaStream;
+import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
@@ -33,6 +34,7 @@ final class HollowExchanges implements Communicator {
     private final Communicator real;
     private final Set<Call.Kind> hollow;
     private final Streams streams;
+    private final List<Segment> recorded = new ArrayList<>();
 
     /** The streams of real exchanges on a GPU, and the events between them. */
     private record Streams(CudaStream compute, CudaStream transfers, CudaEvent ready, CudaEvent done) {
@@ -78,6 +80,9 @@ final class HollowExchanges implements Communicator {
             return real.exchange(call, behind, sends, receives);
         }
         if (streams != null) {
+            if (streams.compute().isRecording()) {
+                recorded.addAll(receives);
+            }
             return streams.exchange(behind);
         }
         return () -> {
@@ -85,6 +90,17 @@ final class HollowExchanges implements Communicator {
                 behind.accept(0);
             }
         };
+    }
+
+    /**
+     * Zeros, once, the memory into which a record that still stands receives nothing: what lies there otherwise may be no
+     * finite number, and a step that left those does less work.
+     */
+    void clearRecorded() {
+        for (Segment segment : recorded) {
+            streams.compute().fill(segment.address(), (byte) 0, segment.bytes());
+        }
+        recorded.clear();
     }
 
     @Override

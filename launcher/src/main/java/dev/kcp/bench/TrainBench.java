@@ -19,8 +19,11 @@ import java.util.Random;
  * is the host's from step to step, on the slowest rank.
  */
 public final class TrainBench {
-    /** Steps that are called before they are recorded, their recording, and some more. */
-    private static final int WARM_STEPS = 8;
+    /** Steps that are called before they are recorded, their recording, and replays. */
+    private static final int WARM_STEPS = 6;
+
+    /** Before the timed ones of each round. */
+    private static final int MORE_WARM_STEPS = 2;
 
     private static final int ROUNDS = 3;
 
@@ -29,7 +32,17 @@ public final class TrainBench {
     private final int iterations;
 
     /** One way to exchange, and its times of each round. */
-    private record Way(String name, StepTimer steps, List<RankTimes> rounds) {
+    private record Way(String name, StepTimer steps, HollowExchanges hollow, List<RankTimes> rounds) {
+        void warmUp() {
+            for (int step = 0; step < WARM_STEPS; step++) {
+                steps.step();
+            }
+            if (hollow != null) {
+                hollow.clearRecorded();
+            }
+            steps.forget();
+        }
+
         double median() {
             return BenchRow.median(
                     rounds.stream().mapToDouble(RankTimes::median).toArray());
@@ -57,7 +70,7 @@ public final class TrainBench {
 
     /** Steps that a run makes in each way: what the configuration of {@link #run} must allow. */
     public static int steps(int iterations) {
-        return ROUNDS * (WARM_STEPS + iterations);
+        return ROUNDS * (WARM_STEPS + MORE_WARM_STEPS + iterations);
     }
 
     /**
@@ -74,16 +87,17 @@ public final class TrainBench {
                 StepTimer withoutHalo = new StepTimer(config, corpus, noHalo, engine);
                 StepTimer withoutAny = new StepTimer(config, corpus, none, engine)) {
             List<Way> ways = List.of(
-                    new Way("whole", whole, new ArrayList<>()),
-                    new Way("halo-hollow", withoutHalo, new ArrayList<>()),
-                    new Way("exchanges-hollow", withoutAny, new ArrayList<>()));
+                    new Way("whole", whole, null, new ArrayList<>()),
+                    new Way("halo-hollow", withoutHalo, noHalo, new ArrayList<>()),
+                    new Way("exchanges-hollow", withoutAny, none, new ArrayList<>()));
             long sent = 0;
             for (int round = 0; round < ROUNDS; round++) {
                 for (Way way : ways) {
                     long before = haloBytes();
+                    way.warmUp();
                     way.rounds()
                             .add(RankTimes.measure(
-                                    communicator, RankClock.ofHost(), way.steps()::step, WARM_STEPS, iterations));
+                                    communicator, RankClock.ofHost(), way.steps()::step, MORE_WARM_STEPS, iterations));
                     sent += haloBytes() - before;
                 }
             }

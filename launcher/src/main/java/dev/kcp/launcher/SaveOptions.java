@@ -28,15 +28,23 @@ final class SaveOptions {
             description = "Go on from the newest whole state in DIR, on any number of ranks; without one, start anew.")
     private boolean resume;
 
+    @Option(
+            names = "--new-schedule",
+            description =
+                    "With --resume: take --steps, --learning-rate, --weight-decay and --clip of this command where the "
+                            + "saved run had others, to train longer or on other terms.")
+    private boolean newSchedule;
+
     /**
      * @param stopAsked whether the run is to save and end
      * @throws IllegalArgumentException if the options contradict each other
      */
     Optional<Saving> saving(BooleanSupplier stopAsked) {
         if (folder == null) {
-            if (every != null || keep != null || resume) {
-                throw new IllegalArgumentException("--every, --keep and --resume need --save DIR: every=" + every
-                        + " keep=" + keep + " resume=" + resume);
+            if (every != null || keep != null || resume || newSchedule) {
+                throw new IllegalArgumentException(
+                        "--every, --keep, --resume and --new-schedule need --save DIR: every=" + every + " keep=" + keep
+                                + " resume=" + resume + " newSchedule=" + newSchedule);
             }
             return Optional.empty();
         }
@@ -45,6 +53,7 @@ final class SaveOptions {
                 every == null ? EVERY_STEPS : every,
                 keep == null ? KEEP_STATES : keep,
                 resume,
+                newSchedule,
                 stopAsked,
                 note -> System.err.println("kcp: " + Main.oneLine(note))));
     }

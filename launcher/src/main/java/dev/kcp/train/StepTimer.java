@@ -25,9 +25,17 @@ public final class StepTimer implements AutoCloseable {
         finite &= steps.next().isFinite();
     }
 
-    /** Whether all losses and gradients were finite; where they are not, the optimizer changes nothing and takes less time. */
+    /**
+     * Whether all losses and gradients were finite since {@link #forget}; where they are not, the optimizer changes nothing and
+     * takes less time.
+     */
     public boolean isFinite() {
         return finite;
+    }
+
+    /** Forgets whether numbers were finite. */
+    public void forget() {
+        finite = true;
     }
 
     @Override

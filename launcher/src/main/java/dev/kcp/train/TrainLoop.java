@@ -66,6 +66,7 @@ public final class TrainLoop {
             StepSequence steps = new StepSequence(config, corpus, train, from);
             listener.onBegin(from.step());
             long begin = System.nanoTime();
+            RecentRate rate = new RecentRate(config.stepTokens(), begin);
             while (steps.hasNext() && !stopped) {
                 TrainStep.Result result = steps.next();
                 int step = steps.position().step();
@@ -75,7 +76,7 @@ public final class TrainLoop {
                             "training left the finite numbers: step=" + step + " loss=" + result.loss()
                                     + " gradientNorm=" + result.gradientNorm());
                 }
-                listener.onStep(step, result.loss(), tokensPerSecond(step - from.step(), System.nanoTime() - begin));
+                listener.onStep(step, result.loss(), rate.after(System.nanoTime()));
                 stepNanos.add(train.times().totalNanos());
                 listener.onTimes(step, train.times());
                 saveIfDue(store, steps.position());
@@ -100,7 +101,10 @@ public final class TrainLoop {
     }
 
     private String savingText() {
-        return saving == null ? "" : " saving=true every=" + saving.every() + " resume=" + saving.resume();
+        return saving == null
+                ? ""
+                : " saving=true every=" + saving.every() + " resume=" + saving.resume() + " newSchedule="
+                        + saving.newSchedule();
     }
 
     private static long sent(CommunicatorStats before, CommunicatorStats after, Call.Kind kind) {

@@ -58,7 +58,7 @@ class CudaResumeTest {
         List<List<Double>> ofRanks = CudaRuns.onGpus(world, (group, engine) -> {
             List<Double> losses = new ArrayList<>();
             int[] made = {0};
-            Saving saving = new Saving(states, STEPS, 3, true, () -> made[0] == end, note -> {});
+            Saving saving = new Saving(states, STEPS, 3, true, false, () -> made[0] == end, note -> {});
             new TrainLoop(config, CudaRuns.CORPUS, group, engine, saving, false).run((step, loss, speed) -> {
                 made[0] = step;
                 losses.add(loss);

@@ -89,7 +89,11 @@ final class CudaRuns {
             LearningRate rate = new LearningRate(config.learningRate(), config.steps());
             List<TrainStep.Result> results = new ArrayList<>();
             for (int step = 1; step <= STEPS; step++) {
-                results.add(train.run(step, packer.next(), rate.at(step)));
+                List<PackedBatch> batches = new ArrayList<>();
+                for (int i = 0; i < config.microSteps(); i++) {
+                    batches.add(packer.next());
+                }
+                results.add(train.run(step, batches, rate.at(step)));
             }
             return end(results, train, engine);
         }
