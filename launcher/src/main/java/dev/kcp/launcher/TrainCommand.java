@@ -2,6 +2,7 @@ package dev.kcp.launcher;
 
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.RankInfo;
+import dev.kcp.train.HeldOutText;
 import dev.kcp.train.LossLog;
 import dev.kcp.train.Progress;
 import dev.kcp.train.Saving;
@@ -46,6 +47,7 @@ import picocli.CommandLine.Spec;
             "  kcp train --data book.txt --world 2",
             "  kcp train --data texts/ more.txt --world 4 --layout zigzag --steps 1000",
             "  kcp train --data book.txt --save run1 --every 50 --resume",
+            "  kcp train --data texts/ --held-out other.txt --held-out-every 50",
             "",
             "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
             "6 deadline, 7 ranks disagree or a verified step differs, 8 missing device or library,",
@@ -83,6 +85,9 @@ final class TrainCommand implements Callable<Integer> {
     private boolean allowBinary;
 
     @Mixin
+    private HeldOutOptions heldOutOptions;
+
+    @Mixin
     private RankOptions rankOptions;
 
     @Option(
@@ -100,7 +105,9 @@ final class TrainCommand implements Callable<Integer> {
     @Option(
             names = "--loss-log",
             paramLabel = "FILE",
-            description = "Also write {\"step\":..,\"loss\":..} for every step, a line each.")
+            description =
+                    "Also write {\"step\":..,\"loss\":..} for every step, a line each, with \"held_out_loss\" where there "
+                            + "is one.")
     private Path lossLog;
 
     @Mixin
@@ -162,12 +169,13 @@ final class TrainCommand implements Callable<Integer> {
             reportOptions.check();
         }
         TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
+        HeldOutText heldOut = heldOutOptions.text(allowBinary, separated).orElse(null);
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
             try (StopRequest stop = stopRequest(checked);
                     TrainRank rank = open(cuda, me, deadline)) {
                 CallLog.watch(environment, rank.communicator());
-                return train(config, corpus, rank, faults, saving(stop));
+                return train(config, corpus, heldOut, rank, faults, saving(stop));
             }
         }
         checked.ifPresent(saving -> saving.check(config, corpus));
@@ -178,7 +186,7 @@ final class TrainCommand implements Callable<Integer> {
         }
         try (StopRequest stop = stopRequest(checked);
                 TrainRank rank = open(cuda, me, deadline)) {
-            return train(config, corpus, rank, faults, saving(stop));
+            return train(config, corpus, heldOut, rank, faults, saving(stop));
         }
     }
 
@@ -250,7 +258,13 @@ final class TrainCommand implements Callable<Integer> {
                 config.steps());
     }
 
-    private int train(TrainConfig config, TextCorpus corpus, TrainRank rank, List<Injection> faults, Saving saving) {
+    private int train(
+            TrainConfig config,
+            TextCorpus corpus,
+            HeldOutText heldOut,
+            TrainRank rank,
+            List<Injection> faults,
+            Saving saving) {
         Communicator communicator = rank.communicator();
         TrainLoop loop;
         TrainSummary summary;
@@ -261,7 +275,7 @@ final class TrainCommand implements Callable<Integer> {
             shown = curves == null ? shown : TrainListener.both(shown, curves);
             TrainListener listener =
                     faults.isEmpty() ? shown : TrainListener.both(shown, new InjectingListener(faults, communicator));
-            loop = new TrainLoop(config, corpus, communicator, rank.engine(), saving, verify);
+            loop = new TrainLoop(config, corpus, communicator, rank.engine(), saving, verify, heldOut);
             summary = loop.run(listener);
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());

@@ -173,7 +173,7 @@ final class TrainStep implements AutoCloseable {
 
     private Prepared prepare(PackedBatch batch) {
         Partition partition = Partition.of(config.layout(), batch.cuSeqlens(), communicator.size(), config.align());
-        TilePlan tiles = config.sameBits() ? TilePlan.exact(partition, config.align()) : TilePlan.whole(partition);
+        TilePlan tiles = TilePlan.of(config, partition);
         model.prepare(batch, partition, tiles);
         return new Prepared(batch, partition, tiles);
     }
