@@ -3,21 +3,29 @@ package dev.kcp.nccl;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.comm.Communicator;
+import dev.kcp.comm.HostAndPort;
 import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.conv.cuda.CudaStream;
 import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 
 /**
  * Ends the group when something goes wrong on the device, and what is on the device when the group ends: late work, NCCL's
- * own errors, rows of another call.
+ * own errors, rows of another call. Where the deadline passed, what NCCL knows of its processes goes to the log.
  */
 final class GroupGuard implements AutoCloseable {
+    private static final System.Logger LOG = System.getLogger(GroupGuard.class.getName());
+
     private final Communicator control;
     private final NcclGroup group;
     private final HeaderedMessages messages;
     private final Duration deadline;
     private final ExchangeWatch watch;
+    private final CountDownLatch reported = new CountDownLatch(1);
+    private volatile boolean failed;
 
     /** @param group null in a group of one rank */
     GroupGuard(Communicator control, NcclGroup group, HeaderedMessages messages, CudaDevice device, Duration deadline) {
@@ -27,7 +35,10 @@ final class GroupGuard implements AutoCloseable {
         this.deadline = deadline;
         watch = new ExchangeWatch(device, deadline, this::look, this::overdue);
         // Elsewhere, since the thread that learns of a failure has more to do.
-        control.onFailure(failure -> Thread.ofPlatform().daemon().start(this::abortDevice));
+        control.onFailure(failure -> {
+            failed = true;
+            Thread.ofPlatform().daemon().name("kcp-nccl-end").start(() -> end(failure));
+        });
     }
 
     /** What the watch looks for beside late work. */
@@ -94,6 +105,39 @@ final class GroupGuard implements AutoCloseable {
             return true;
         } catch (KcpException _) {
             return false;
+        }
+    }
+
+    /** An aborted communicator tells NCCL's other processes no more of what it waited for: it is asked before. */
+    private void end(KcpException failure) {
+        try {
+            if (failure.code() == Code.DEADLINE && group != null) {
+                NcclRas.address().ifPresent(this::logStatus);
+            }
+        } finally {
+            reported.countDown();
+            abortDevice();
+        }
+    }
+
+    private void logStatus(HostAndPort address) {
+        List<String> lines = NcclRas.status(address, NcclRas.PATIENCE);
+        if (!lines.isEmpty()) {
+            LOG.log(
+                    System.Logger.Level.WARNING,
+                    "what NCCL knows of its processes: rank=" + rank() + " address=" + address + "\n  "
+                            + String.join("\n  ", lines));
+        }
+    }
+
+    /** Gives the report of a failure the time to be made; a process that ended earlier would take it along. */
+    void awaitReport() {
+        try {
+            if (failed && !reported.await(2 * NcclRas.PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {
+                LOG.log(System.Logger.Level.DEBUG, "no report of NCCL's: rank=" + rank());
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
         }
     }
 

@@ -330,6 +330,7 @@ public final class NcclCommunicator implements Communicator {
         } catch (KcpException e) {
             control.abort(e.code(), "rank " + worldRank() + " cannot leave: " + e.getMessage());
         } finally {
+            guard.awaitReport();
             guard.abortDevice();
             guard.close();
             calls.close();
