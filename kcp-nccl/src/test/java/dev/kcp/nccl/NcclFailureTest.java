@@ -2,7 +2,6 @@ package dev.kcp.nccl;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowable;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.KcpException;
 import dev.kcp.comm.Call;
@@ -11,6 +10,7 @@ import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.cuda.CudaConvEngine;
+import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.CuSeqlens;
 import dev.kcp.core.KcpContext;
 import dev.kcp.core.KcpConv1d;
@@ -23,22 +23,15 @@ import java.time.Duration;
 import java.util.BitSet;
 import java.util.List;
 import java.util.function.BiConsumer;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Groups of GPUs that break: every rank ends soon, with the same reason, and the devices can be used again. */
-@Tag("gpu2")
+@NeedsTwoGpus
 @Timeout(120)
 class NcclFailureTest {
     private static final Duration DEADLINE = Duration.ofSeconds(2);
     private static final int CHANNELS = 64;
-
-    @BeforeAll
-    static void needsGpus() {
-        assumeTrue(GpuRanks.gpus() >= 2, "needs two GPUs");
-    }
 
     /** Runs a body that must fail on every rank; gives the failures. */
     private static List<KcpException> failures(BiConsumer<NcclCommunicator, CudaConvEngine> body) {

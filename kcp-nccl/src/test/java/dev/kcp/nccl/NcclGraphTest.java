@@ -3,7 +3,6 @@ package dev.kcp.nccl;
 import static dev.kcp.conv.Tolerance.assertSameBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvMath;
@@ -12,6 +11,7 @@ import dev.kcp.conv.Gradients;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.cuda.CudaConvEngine;
 import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.Checkpoint;
 import dev.kcp.core.CuSeqlens;
 import dev.kcp.core.KcpContext;
@@ -28,12 +28,11 @@ import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** One captured layer, checkpointed, replayed over changing documents, against the single rank on the CPU. */
-@Tag("gpu2")
+@NeedsTwoGpus
 class NcclGraphTest {
     private static final int CHANNELS = 48;
     private static final int TOKENS = 64 * 9 + 5;
@@ -58,7 +57,6 @@ class NcclGraphTest {
             value = Layout.class,
             names = {"CONTIGUOUS", "ZIGZAG"})
     void replaysOverChangingDocumentsHaveTheBitsOfTheSingleRank(Layout layout) {
-        assumeTrue(GpuRanks.gpus() >= 2, "needs two GPUs");
         Random random = new Random(3);
         List<ConvCase> cases = new ArrayList<>();
         List<Partition> partitions = new ArrayList<>();
