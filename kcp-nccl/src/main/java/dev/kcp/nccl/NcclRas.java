@@ -30,7 +30,7 @@ public final class NcclRas {
     private static final String ENABLE_VARIABLE = "NCCL_RAS_ENABLE";
     private static final HostAndPort DEFAULT_ADDRESS = new HostAndPort("localhost", 28028);
     /** A process that listens and says nothing is one of those that hang; another one may take the next connection. */
-    private static final long GREETING_MILLIS = 300;
+    private static final long GREETING_MILLIS = 150;
 
     private static final long NANOS_PER_MILLI = 1_000_000;
     private static final int LONGEST_ANSWER_BYTES = 1 << 18;
