@@ -46,6 +46,8 @@ public final class NcclCommunicator implements Communicator {
     private final CudaStream transfers;
     private final Path library;
     private final Duration deadline;
+    private final Route route;
+    private final DirectRoute direct;
     private final NcclGroup group;
     private final MessageHeaders headers;
     private final CallAnnouncer announcer;
@@ -78,12 +80,22 @@ public final class NcclCommunicator implements Communicator {
      *     different versions, DEADLINE if some did not come
      */
     public static NcclCommunicator create(Communicator control, CudaStream compute, Path library, Duration deadline) {
+        return create(control, compute, library, deadline, Route.DIRECT);
+    }
+
+    /**
+     * As above, with rows by a given route.
+     *
+     * @param route equal on all ranks
+     */
+    public static NcclCommunicator create(
+            Communicator control, CudaStream compute, Path library, Duration deadline, Route route) {
         try {
             if (control.size() > 1) {
                 Nccl.load(library);
             }
             byte[] uniqueId = Peers.meet(control, compute.device(), library);
-            return new NcclCommunicator(control, compute, library, deadline, uniqueId);
+            return new NcclCommunicator(control, compute, library, deadline, route, uniqueId);
         } catch (KcpException e) {
             control.abort(e.code(), e.getMessage());
             control.close();
@@ -99,17 +111,19 @@ public final class NcclCommunicator implements Communicator {
      * Joins the job's communicator of all ranks, as {@link TcpCommunicator#join(RankInfo, Duration)} does for host memory.
      *
      * @param compute on this rank's GPU, see {@link dev.kcp.conv.cuda.CudaDevice#ordinalFor}
+     * @param route equal on all ranks
      */
-    public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline) {
-        return create(TcpCommunicator.join(me, deadline), compute, library, deadline);
+    public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline, Route route) {
+        return create(TcpCommunicator.join(me, deadline), compute, library, deadline, route);
     }
 
     private NcclCommunicator(
-            Communicator control, CudaStream compute, Path library, Duration deadline, byte[] uniqueId) {
+            Communicator control, CudaStream compute, Path library, Duration deadline, Route route, byte[] uniqueId) {
         this.control = control;
         this.compute = compute;
         this.library = library;
         this.deadline = deadline;
+        this.route = route;
         compute.device().makeCurrent();
         transfers = CudaStream.createUrgent(compute.device());
         ready = CudaEvent.untimed(compute.device());
@@ -121,12 +135,14 @@ public final class NcclCommunicator implements Communicator {
                 ? null
                 : new NcclGroup(
                         size(), rank(), uniqueId, compute.device(), transfers.handle(), deadline, control::checkAlive);
+        direct = size() > 1 && route == Route.DIRECT ? DirectRoute.open(control, transfers) : DirectRoute.none(size());
         announcer = new CallAnnouncer(control.split(0, rank()));
         watch = new ExchangeWatch(compute.device(), deadline, this::look, this::overdue);
         // Elsewhere, since the thread that learns of a failure has more to do.
         control.onFailure(failure -> Thread.ofPlatform().daemon().start(this::abortDevice));
         if (group != null) {
             group.connect(headers.outgoing(0), headers.incoming(0), MessageHeaders.BYTES, rank());
+            direct.connect(headers.outgoing(0), headers.incoming(0), MessageHeaders.BYTES);
             headers.reset();
             synchronize(transfers);
             control.barrier("connected");
@@ -139,7 +155,7 @@ public final class NcclCommunicator implements Communicator {
             if (group != null) {
                 group.checkHealth();
             }
-            headers.wrong().ifPresent(this::strayRows);
+            headers.wrong().or(direct::wrong).ifPresent(this::strayRows);
         } catch (KcpException e) {
             control.abort(e.code(), "rank " + worldRank() + ": " + e.getMessage());
         }
@@ -158,6 +174,7 @@ public final class NcclCommunicator implements Communicator {
 
     /** Lets everything queued end, so that streams run dry and memory can be freed. */
     private void abortDevice() {
+        direct.stop();
         if (group != null) {
             group.abort();
         }
@@ -188,6 +205,11 @@ public final class NcclCommunicator implements Communicator {
         return control;
     }
 
+    /** Whether rows to and from a rank go straight into memory, as {@link Route#DIRECT} tells. */
+    public boolean isDirect(int rank) {
+        return direct.reaches(rank);
+    }
+
     /** The stream that exchanges wait for, and that waits for them. */
     public CudaStream compute() {
         return compute;
@@ -197,17 +219,23 @@ public final class NcclCommunicator implements Communicator {
     public PendingExchange exchange(Call call, LongConsumer behind, List<Segment> sends, List<Segment> receives) {
         checkUsable(call);
         announce(call);
-        BitSet to = peers(sends);
-        BitSet from = peers(receives);
-        if (behind == null && to.isEmpty() && from.isEmpty()) {
+        checkPeers(sends);
+        checkPeers(receives);
+        DirectRoute.Parts outgoing = direct.part(sends);
+        DirectRoute.Parts incoming = direct.part(receives);
+        if (behind == null && outgoing.isEmpty() && incoming.isEmpty()) {
             return control::checkAlive;
         }
+        BitSet to = peers(outgoing.collective());
+        BitSet from = peers(incoming.collective());
         ready.record(compute);
         ready.holdBack(transfers);
+        direct.exchange(outgoing.direct(), incoming.direct(), digest(call));
         BitSet headersTo = turnsTo.next(to);
         BitSet headersFrom = turnsFrom.next(from);
         if (!to.isEmpty() || !from.isEmpty()) {
-            group.exchange(with(headersTo, true, sends), with(headersFrom, false, receives));
+            group.exchange(
+                    with(headersTo, true, outgoing.collective()), with(headersFrom, false, incoming.collective()));
         }
         if (behind != null) {
             behind.accept(transfers.handle());
@@ -247,13 +275,18 @@ public final class NcclCommunicator implements Communicator {
         counter.call(call.kind());
     }
 
-    private BitSet peers(List<Segment> segments) {
-        BitSet peers = new BitSet();
+    private void checkPeers(List<Segment> segments) {
         for (Segment segment : segments) {
             if (segment.peer() >= size() || segment.peer() == rank()) {
                 throw new IllegalArgumentException("not a peer: peer=" + segment.peer() + " rank=" + rank() + " size="
                         + size() + " bytes=" + segment.bytes());
             }
+        }
+    }
+
+    private static BitSet peers(List<Segment> segments) {
+        BitSet peers = new BitSet();
+        for (Segment segment : segments) {
             if (segment.bytes() > 0) {
                 peers.set(segment.peer());
             }
@@ -339,7 +372,7 @@ public final class NcclCommunicator implements Communicator {
     @Override
     public Communicator split(int color, int key) {
         checkUsable("split");
-        return create(control.split(color, key), compute, library, deadline);
+        return create(control.split(color, key), compute, library, deadline, route);
     }
 
     @Override
@@ -438,7 +471,7 @@ public final class NcclCommunicator implements Communicator {
      */
     public void synchronize() {
         synchronize(compute);
-        headers.wrong().ifPresent(this::strayRows);
+        headers.wrong().or(direct::wrong).ifPresent(this::strayRows);
         control.checkAlive();
     }
 
@@ -493,12 +526,16 @@ public final class NcclCommunicator implements Communicator {
         }
         closed = true;
         boolean alive = isAlive();
+        boolean othersAreDone = false;
         // A destroyed graph is what NCCL's own end would wait for.
         List.copyOf(graphs).forEach(NcclGraph::close);
         try {
             if (group != null && alive && !underWay) {
                 synchronize(compute);
                 synchronize(transfers);
+                // Until then a peer may still write into this rank's mailboxes.
+                control.barrier("exchanges done");
+                othersAreDone = true;
                 group.close();
             }
         } catch (KcpException e) {
@@ -509,6 +546,7 @@ public final class NcclCommunicator implements Communicator {
             announcer.close();
             control.close();
             if (isDrained()) {
+                direct.close(othersAreDone);
                 headers.close();
                 ready.close();
                 captured.close();

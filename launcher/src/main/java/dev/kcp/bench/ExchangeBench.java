@@ -85,7 +85,7 @@ public final class ExchangeBench {
     }
 
     private BenchRow row(String mode, long bytes, RankTimes times, RankTimes floor) {
-        String program = communicator.transport() + "x" + communicator.size() + "-" + mode;
+        String program = StepBench.route(communicator) + "x" + communicator.size() + "-" + mode;
         return new BenchRow(
                 "exchange",
                 1,
