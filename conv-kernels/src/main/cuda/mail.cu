@@ -8,7 +8,7 @@
 constexpr int kLaneBytes = 4096;
 constexpr int kLanes = 256;
 constexpr int kSlots = 4;       // messages of a lane that may be under way; a power of two, so that counts may wrap
-constexpr int kParcels = 48;
+constexpr int kParcels = 24;
 constexpr int kTurnsPerLook = 1024;
 
 // What one rank keeps for one peer. Flags and data are written by the peer, and so are credits; counts by this rank.

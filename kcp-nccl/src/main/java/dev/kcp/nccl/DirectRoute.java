@@ -11,9 +11,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.stream.IntStream;
@@ -117,19 +115,16 @@ final class DirectRoute implements AutoCloseable {
 
     /** Parts what is sent, or what is received: all segments of an edge go the same way. */
     Parts part(List<Segment> segments) {
-        Map<Integer, List<Long>> lengths = new HashMap<>();
+        long[] lanes = new long[boxes.length];
         for (Segment segment : segments) {
-            if (segment.bytes() > 0) {
-                lengths.computeIfAbsent(segment.peer(), _ -> new ArrayList<>()).add(segment.bytes());
-            }
+            lanes[segment.peer()] += PeerMail.lanes(segment.bytes());
         }
-        BitSet direct = new BitSet();
-        lengths.forEach((peer, all) -> direct.set(peer, reaches(peer) && PeerMail.isRoomFor(all)));
-        List<Segment> taken = new ArrayList<>();
+        List<Segment> taken = new ArrayList<>(segments.size());
         List<Segment> left = new ArrayList<>();
         for (Segment segment : segments) {
             if (segment.bytes() > 0) {
-                (direct.get(segment.peer()) ? taken : left).add(segment);
+                int peer = segment.peer();
+                (reaches(peer) && lanes[peer] <= PeerMail.LANES ? taken : left).add(segment);
             }
         }
         return new Parts(taken, left);
@@ -143,9 +138,11 @@ final class DirectRoute implements AutoCloseable {
     }
 
     private List<PeerMail.Parcel> parcels(List<Segment> segments) {
-        return segments.stream()
-                .map(segment -> new PeerMail.Parcel(boxes[segment.peer()], segment.address(), segment.bytes()))
-                .toList();
+        List<PeerMail.Parcel> parcels = new ArrayList<>(segments.size());
+        for (Segment segment : segments) {
+            parcels.add(new PeerMail.Parcel(boxes[segment.peer()], segment.address(), segment.bytes()));
+        }
+        return parcels;
     }
 
     /** Sends and receives a few bytes with every rank that it reaches, so that no later call is the first. */

@@ -26,6 +26,8 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** Groups of GPUs that break: every rank ends soon, with the same reason, and the devices can be used again. */
 @Tag("gpu2")
@@ -41,7 +43,11 @@ class NcclFailureTest {
 
     /** Runs a body that must fail on every rank; gives the failures. */
     private static List<KcpException> failures(BiConsumer<NcclCommunicator, CudaConvEngine> body) {
-        try (GpuRanks ranks = new GpuRanks(2, DEADLINE)) {
+        return failures(Route.DIRECT, body);
+    }
+
+    private static List<KcpException> failures(Route route, BiConsumer<NcclCommunicator, CudaConvEngine> body) {
+        try (GpuRanks ranks = new GpuRanks(2, DEADLINE, route)) {
             Throwable first = catchThrowable(() -> ranks.run((communicator, engine) -> {
                 body.accept(communicator, engine);
                 return null;
@@ -101,9 +107,10 @@ class NcclFailureTest {
         assertThat(failures).hasSize(2).allSatisfy(e -> assertThat(e.code()).isEqualTo(KcpException.Code.DISAGREEMENT));
     }
 
-    @Test
-    void aRankThatStopsCallingIsOverdue() {
-        List<KcpException> failures = failures((communicator, engine) -> {
+    @ParameterizedTest
+    @EnumSource(Route.class)
+    void aRankThatStopsCallingIsOverdue(Route route) {
+        List<KcpException> failures = failures(route, (communicator, engine) -> {
             forward(communicator, engine, "layer0", CHANNELS);
             if (communicator.rank() == 1) {
                 sleep(3 * DEADLINE.toMillis());
@@ -118,7 +125,7 @@ class NcclFailureTest {
 
     @Test
     void rowsOfAnotherCallAreFoundByTheirHeaders() {
-        List<KcpException> failures = failures((communicator, engine) -> {
+        List<KcpException> failures = failures(Route.COLLECTIVE, (communicator, engine) -> {
             Tensor rows = engine.stream().zeros(DType.F32, 2, 64);
             int peer = 1 - communicator.rank();
             Call call = new Call(Call.Kind.EXCHANGE, "rows", 64, DType.F32, 7);

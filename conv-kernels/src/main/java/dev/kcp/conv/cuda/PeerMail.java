@@ -3,6 +3,7 @@ package dev.kcp.conv.cuda;
 import dev.kcp.tensor.HostMemory;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import jcuda.Pointer;
@@ -20,9 +21,12 @@ import jcuda.driver.JCudaDriver;
 public final class PeerMail implements AutoCloseable {
     // As in mail.cu.
     private static final int LANE_BYTES = 4096;
-    private static final int LANES = 256;
+
+    /** Most lanes that the messages of one exchange to one peer, or from one, may take together. */
+    public static final int LANES = 256;
+
     private static final int SLOTS = 4;
-    private static final int PARCELS = 48;
+    private static final int PARCELS = 24;
     private static final long HEAD_BYTES = (long) LANES * (SLOTS * Long.BYTES + 4 * Integer.BYTES);
     private static final long BOX_BYTES = HEAD_BYTES + (long) SLOTS * LANES * LANE_BYTES;
     private static final int HEAD_WORDS = 5;
@@ -47,7 +51,6 @@ public final class PeerMail implements AutoCloseable {
     private final long verdict;
     private final PeerMemory[] reached;
     private final long[] theirBoxes;
-    private final long[] words = new long[HEAD_WORDS + PARCELS * PARCEL_WORDS];
     private boolean closed;
 
     /**
@@ -57,7 +60,7 @@ public final class PeerMail implements AutoCloseable {
      */
     public PeerMail(CudaStream stream, int peers) {
         this.stream = stream;
-        programs = CudaPrograms.load(stream, "mail", words.length);
+        programs = CudaPrograms.load(stream, "mail", HEAD_WORDS + PARCELS * PARCEL_WORDS);
         reached = new PeerMemory[peers];
         theirBoxes = new long[peers];
         stream.device().makeCurrent();
@@ -98,18 +101,14 @@ public final class PeerMail implements AutoCloseable {
         return opened.isPresent();
     }
 
-    /** Whether messages of these lengths, all to one peer or all from one, go into its mailbox at once. */
-    public static boolean isRoomFor(List<Long> lengths) {
-        return lengths.stream().mapToLong(PeerMail::lanes).sum() <= LANES;
-    }
-
-    private static long lanes(long bytes) {
+    /** Lanes that a message takes. */
+    public static long lanes(long bytes) {
         return (bytes + LANE_BYTES - 1) / LANE_BYTES;
     }
 
     /**
-     * Queues an exchange. Peers list what they send to one another in the order in which it is received; parcels to one
-     * peer fit {@link #isRoomFor together}, and so do those from one.
+     * Queues an exchange. Peers list what they send to one another in the order in which it is received; what goes to one
+     * peer takes no more than {@link #LANES} lanes, and so does what comes from one.
      *
      * @param digest of the call: that of both ends differs if they do not mean the same one
      */
@@ -125,11 +124,12 @@ public final class PeerMail implements AutoCloseable {
 
     /** @param lanes in use already, of each peer in the direction of the parcel at {@code begin} */
     private void launch(List<Parcel> all, int begin, int end, int outgoing, long[] lanes, long digest) {
+        long[] words = new long[HEAD_WORDS + (end - begin) * PARCEL_WORDS];
         long blocks = 0;
         int at = HEAD_WORDS;
         for (int i = begin; i < end; i++) {
             if (i == outgoing) {
-                java.util.Arrays.fill(lanes, 0);
+                Arrays.fill(lanes, 0);
             }
             Parcel parcel = all.get(i);
             int peer = parcel.peer();
