@@ -41,17 +41,21 @@ struct MailArgs {
     Parcel parcel[kParcels];
 };
 
+// A turn of waiting does not order anything: an acquire would empty the multiprocessor's cache each time, under the program
+// that it is shared with.
 __device__ __forceinline__ uint64_t look(const uint64_t* word) {
     uint64_t value;
-    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
     return value;
 }
 
 __device__ __forceinline__ uint32_t look(const uint32_t* word) {
     uint32_t value;
-    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
     return value;
 }
+
+__device__ __forceinline__ void acquire() { asm volatile("fence.acq_rel.sys;" : : : "memory"); }
 
 __device__ __forceinline__ void publish(uint64_t* word, uint64_t value) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
@@ -66,7 +70,10 @@ template <typename T, typename Condition>
 __device__ __forceinline__ bool await(const T* word, const int64_t* stop, T& value, Condition isThere) {
     for (int turn = 1;; turn++) {
         value = look(word);
-        if (isThere(value)) return true;
+        if (isThere(value)) {
+            acquire();
+            return true;
+        }
         if (turn % kTurnsPerLook == 0 && *reinterpret_cast<const volatile int64_t*>(stop) != 0) return false;
     }
 }
@@ -148,6 +155,7 @@ __device__ __forceinline__ void receive(const MailArgs& a, const Parcel& parcel,
 }
 
 extern "C" __global__ void __launch_bounds__(128) mail_exchange(const __grid_constant__ MailArgs a) {
+    if (a.parcels == 0) return;
     int which = 0;
     while (which + 1 < a.parcels && blockIdx.x >= a.parcel[which + 1].firstBlock) which++;
     const Parcel& parcel = a.parcel[which];

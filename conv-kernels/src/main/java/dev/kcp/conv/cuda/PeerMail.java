@@ -74,6 +74,8 @@ public final class PeerMail implements AutoCloseable {
         for (int peer = 0; peer < peers; peer++) {
             stream.fill(box(peer), (byte) 0, HEAD_BYTES);
         }
+        // Loading a kernel may wait for the device, where a peer's may be waiting for this one: load it now.
+        programs.set(new long[HEAD_WORDS]).launch("mail_exchange", 1, BLOCK_THREADS);
         stream.synchronize();
     }
 

@@ -72,10 +72,17 @@ final class PeerMemory implements AutoCloseable {
         fields.get(handle);
         OptionalInt peer =
                 CudaDevice.ordinalOf(StandardCharsets.US_ASCII.decode(fields).toString());
-        if (peer.isEmpty() || !device.isLinkedWith(peer.getAsInt())) {
+        if (peer.isEmpty()) {
             return Optional.empty();
         }
         device.makeCurrent();
+        boolean isSame = peer.getAsInt() == device.ordinal();
+        if (isSame && process == PROCESS) {
+            return Optional.of(new PeerMemory(device, address, () -> {}));
+        }
+        if (!isSame && !device.isLinkedWith(peer.getAsInt())) {
+            return Optional.empty();
+        }
         return process == PROCESS ? ofThread(device, peer.getAsInt(), address) : ofProcess(device, handle);
     }
 
