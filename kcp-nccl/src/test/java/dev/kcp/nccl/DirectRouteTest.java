@@ -1,13 +1,13 @@
 package dev.kcp.nccl;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.conv.cuda.NeedsGpu;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
@@ -15,13 +15,12 @@ import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Rows between many ranks' mailboxes, on as many GPUs as there are: ranks may share one here. */
-@Tag("gpu")
+@NeedsGpu
 @Timeout(60)
 class DirectRouteTest {
     private static final int EXCHANGES = 40;
@@ -38,7 +37,6 @@ class DirectRouteTest {
     @ParameterizedTest
     @ValueSource(ints = {2, 3, 8})
     void everyRankSendsToEveryOther(int ranks) throws InterruptedException {
-        assumeTrue(GpuRanks.gpus() >= 1, "needs a GPU");
         List<Communicator> controls = LocalCommunicator.group(ranks, GpuRanks.DEADLINE);
         List<Throwable> failures = new CopyOnWriteArrayList<>();
         List<Thread> threads = new ArrayList<>();

@@ -8,6 +8,7 @@ import dev.kcp.KcpException;
 import dev.kcp.comm.Call;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.cuda.CudaConvEngine;
+import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
@@ -15,26 +16,19 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** Messages of every length and place between two GPUs, by both routes. */
-@Tag("gpu2")
+@NeedsTwoGpus
 @Timeout(120)
 class NcclRouteTest {
     private static final int BUFFER_BYTES = 8 << 20;
 
     /** Where a message lies in its buffer. */
     private record Place(int begin, int bytes) {}
-
-    @BeforeAll
-    static void needsGpus() {
-        assumeTrue(GpuRanks.gpus() >= 2, "needs two GPUs");
-    }
 
     private static Call call(String label, long planDigest) {
         return new Call(Call.Kind.EXCHANGE, label, 1, DType.F32, planDigest);
