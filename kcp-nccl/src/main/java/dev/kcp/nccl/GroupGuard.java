@@ -21,6 +21,7 @@ final class GroupGuard implements AutoCloseable {
 
     private final Communicator control;
     private final NcclGroup group;
+    private final DirectRoute direct;
     private final HeaderedMessages messages;
     private final Duration deadline;
     private final ExchangeWatch watch;
@@ -28,9 +29,16 @@ final class GroupGuard implements AutoCloseable {
     private volatile boolean failed;
 
     /** @param group null in a group of one rank */
-    GroupGuard(Communicator control, NcclGroup group, HeaderedMessages messages, CudaDevice device, Duration deadline) {
+    GroupGuard(
+            Communicator control,
+            NcclGroup group,
+            DirectRoute direct,
+            HeaderedMessages messages,
+            CudaDevice device,
+            Duration deadline) {
         this.control = control;
         this.group = group;
+        this.direct = direct;
         this.messages = messages;
         this.deadline = deadline;
         watch = new ExchangeWatch(device, deadline, this::look, this::overdue);
@@ -56,6 +64,7 @@ final class GroupGuard implements AutoCloseable {
     /** Ends the group if rows came that were not those of the call. */
     void checkHeaders() {
         messages.wrong()
+                .or(direct::wrong)
                 .ifPresent(what ->
                         control.abort(Code.DISAGREEMENT, "rank " + control.worldRank() + " got stray rows: " + what));
     }
@@ -143,6 +152,7 @@ final class GroupGuard implements AutoCloseable {
 
     /** Lets everything queued end, so that streams run dry and memory can be freed. */
     void abortDevice() {
+        direct.stop();
         if (group != null) {
             group.abort();
         }

@@ -12,7 +12,11 @@ import java.util.Optional;
 /** Puts a header before some of the rows that travel, when it is their edge's turn, and has the device compare them. */
 final class HeaderedMessages implements AutoCloseable {
     /** Messages of one exchange; the peers whose messages have a header come first. */
-    record Messages(List<Segment> sends, List<Segment> receives, BitSet headedTo, BitSet headedFrom) {}
+    record Messages(List<Segment> sends, List<Segment> receives, BitSet headedTo, BitSet headedFrom) {
+        boolean isEmpty() {
+            return sends.isEmpty() && receives.isEmpty();
+        }
+    }
 
     private final int rank;
     private final int size;
@@ -53,9 +57,9 @@ final class HeaderedMessages implements AutoCloseable {
     }
 
     /** Counts one message of each edge, and adds headers. */
-    Messages next(List<Segment> sends, BitSet to, List<Segment> receives, BitSet from) {
-        BitSet headedTo = turnsTo.next(to);
-        BitSet headedFrom = turnsFrom.next(from);
+    Messages next(List<Segment> sends, List<Segment> receives) {
+        BitSet headedTo = turnsTo.next(peers(sends));
+        BitSet headedFrom = turnsFrom.next(peers(receives));
         return new Messages(with(headedTo, true, sends), with(headedFrom, false, receives), headedTo, headedFrom);
     }
 

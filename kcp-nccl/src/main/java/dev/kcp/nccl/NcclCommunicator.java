@@ -26,8 +26,8 @@ import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 
 /**
- * Collectives between GPUs. Rows go over NCCL on a stream of their own, at high priority, beside the compute stream; no host
- * thread waits for them. Everything else, what a call means and how the group ends, goes over a control communicator for
+ * Collectives between GPUs. Rows go over NCCL, or straight into the peer's memory as {@link Route} tells, on a stream of
+ * their own, at high priority, beside the compute stream; no host thread waits for them. Everything else, what a call means and how the group ends, goes over a control communicator for
  * host memory, so that no check can hang on the device: every call is told to all ranks there, rows carry headers that the
  * device compares, and a watch ends the group when something queued is not done by the deadline.
  *
@@ -40,7 +40,9 @@ public final class NcclCommunicator implements Communicator {
     private final CudaStream compute;
     private final Path library;
     private final Duration deadline;
+    private final Route route;
     private final NcclGroup group;
+    private final DirectRoute direct;
     private final HeaderedMessages messages;
     private final CallBook calls;
     private final GroupGuard guard;
@@ -62,12 +64,22 @@ public final class NcclCommunicator implements Communicator {
      *     different versions, DEADLINE if some did not come
      */
     public static NcclCommunicator create(Communicator control, CudaStream compute, Path library, Duration deadline) {
+        return create(control, compute, library, deadline, Route.DIRECT);
+    }
+
+    /**
+     * As above, with rows by a given route.
+     *
+     * @param route equal on all ranks
+     */
+    public static NcclCommunicator create(
+            Communicator control, CudaStream compute, Path library, Duration deadline, Route route) {
         try {
             if (control.size() > 1) {
                 Nccl.load(library);
             }
             byte[] uniqueId = Peers.meet(control, compute.device(), library);
-            return new NcclCommunicator(control, compute, library, deadline, uniqueId);
+            return new NcclCommunicator(control, compute, library, deadline, route, uniqueId);
         } catch (KcpException e) {
             control.abort(e.code(), e.getMessage());
             control.close();
@@ -83,17 +95,19 @@ public final class NcclCommunicator implements Communicator {
      * Joins the job's communicator of all ranks, as {@link TcpCommunicator#join(RankInfo, Duration)} does for host memory.
      *
      * @param compute on this rank's GPU, see {@link dev.kcp.conv.cuda.CudaDevice#ordinalFor}
+     * @param route equal on all ranks
      */
-    public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline) {
-        return create(TcpCommunicator.join(me, deadline), compute, library, deadline);
+    public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline, Route route) {
+        return create(TcpCommunicator.join(me, deadline), compute, library, deadline, route);
     }
 
     private NcclCommunicator(
-            Communicator control, CudaStream compute, Path library, Duration deadline, byte[] uniqueId) {
+            Communicator control, CudaStream compute, Path library, Duration deadline, Route route, byte[] uniqueId) {
         this.control = control;
         this.compute = compute;
         this.library = library;
         this.deadline = deadline;
+        this.route = route;
         CudaDevice device = compute.device();
         device.makeCurrent();
         CudaStream stream = CudaStream.createUrgent(device);
@@ -102,8 +116,9 @@ public final class NcclCommunicator implements Communicator {
                 ? null
                 : new NcclGroup(size(), rank(), uniqueId, device, stream.handle(), deadline, control::checkAlive);
         calls = new CallBook(new CallAnnouncer(control.split(0, rank())));
-        guard = new GroupGuard(control, group, messages, device, deadline);
-        transfers = new Transfers(compute, stream, group, messages, guard);
+        direct = group != null && route == Route.DIRECT ? DirectRoute.open(control, stream) : DirectRoute.none(size());
+        guard = new GroupGuard(control, group, direct, messages, device, deadline);
+        transfers = new Transfers(compute, stream, group, direct, messages, guard);
         if (group != null) {
             transfers.connect(rank());
             control.barrier("connected");
@@ -135,6 +150,11 @@ public final class NcclCommunicator implements Communicator {
         return control;
     }
 
+    /** Whether rows to and from a rank go straight into memory, as {@link Route#DIRECT} tells. */
+    public boolean isDirect(int rank) {
+        return direct.reaches(rank);
+    }
+
     /** The stream that exchanges wait for, and that waits for them. */
     public CudaStream compute() {
         return compute;
@@ -149,7 +169,7 @@ public final class NcclCommunicator implements Communicator {
         if (behind == null && to.isEmpty() && from.isEmpty()) {
             return control::checkAlive;
         }
-        CudaEvent done = transfers.exchange(call, behind, sends, to, receives, from);
+        CudaEvent done = transfers.exchange(call, behind, sends, receives);
         calls.sent(call.kind(), sends.stream().mapToLong(Segment::bytes).sum());
         underWay = true;
         return () -> {
@@ -213,7 +233,7 @@ public final class NcclCommunicator implements Communicator {
     @Override
     public Communicator split(int color, int key) {
         checkUsable("split");
-        return create(control.split(color, key), compute, library, deadline);
+        return create(control.split(color, key), compute, library, deadline, route);
     }
 
     @Override
@@ -325,6 +345,9 @@ public final class NcclCommunicator implements Communicator {
             if (group != null && alive && !underWay) {
                 guard.synchronize(compute);
                 transfers.synchronize();
+                // Until then a peer may still write into this rank's mailboxes.
+                control.barrier("exchanges done");
+                transfers.othersAreDone();
                 group.close();
             }
         } catch (KcpException e) {

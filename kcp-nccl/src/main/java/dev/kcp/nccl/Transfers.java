@@ -6,7 +6,6 @@ import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.conv.cuda.CudaStream;
 import dev.kcp.conv.cuda.MessageHeaders;
 import java.time.Duration;
-import java.util.BitSet;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.LongConsumer;
@@ -23,21 +22,30 @@ final class Transfers implements AutoCloseable {
     private final CudaStream compute;
     private final CudaStream stream;
     private final NcclGroup group;
+    private final DirectRoute direct;
     private final HeaderedMessages messages;
     private final GroupGuard guard;
     private final CudaEvent ready;
     private final CudaEvent captured;
     private boolean capturing;
     private boolean anyCaptured;
+    private boolean othersAreDone;
 
     /**
-     * @param stream closed with this, as are the messages, whose headers it carries
+     * @param stream closed with this, as are the direct route and the messages, whose headers it carries
      * @param group null in a group of one rank
      */
-    Transfers(CudaStream compute, CudaStream stream, NcclGroup group, HeaderedMessages messages, GroupGuard guard) {
+    Transfers(
+            CudaStream compute,
+            CudaStream stream,
+            NcclGroup group,
+            DirectRoute direct,
+            HeaderedMessages messages,
+            GroupGuard guard) {
         this.compute = compute;
         this.stream = stream;
         this.group = group;
+        this.direct = direct;
         this.messages = messages;
         this.guard = guard;
         ready = CudaEvent.untimed(compute.device());
@@ -48,6 +56,7 @@ final class Transfers implements AutoCloseable {
     void connect(int rank) {
         MessageHeaders headers = messages.headers();
         group.connect(headers.outgoing(0), headers.incoming(0), MessageHeaders.BYTES, rank);
+        direct.connect(headers.outgoing(0), headers.incoming(0), MessageHeaders.BYTES);
         headers.reset();
         synchronize();
     }
@@ -56,21 +65,22 @@ final class Transfers implements AutoCloseable {
      * Queues one exchange, and behind it the work that needs what came.
      *
      * @param behind as {@link dev.kcp.comm.Communicator#exchange(Call, LongConsumer, List, List)} has it; may be null
-     * @param to peers of the sends; {@code from} those of the receives
      * @return reached when all is done
      */
-    CudaEvent exchange(
-            Call call, LongConsumer behind, List<Segment> sends, BitSet to, List<Segment> receives, BitSet from) {
+    CudaEvent exchange(Call call, LongConsumer behind, List<Segment> sends, List<Segment> receives) {
         waitForCompute();
-        HeaderedMessages.Messages all = messages.next(sends, to, receives, from);
-        if (!to.isEmpty() || !from.isEmpty()) {
-            group.exchange(all.sends(), all.receives());
+        DirectRoute.Parts outgoing = direct.part(sends);
+        DirectRoute.Parts incoming = direct.part(receives);
+        direct.exchange(outgoing.direct(), incoming.direct(), CallDigest.of(call));
+        HeaderedMessages.Messages rest = messages.next(outgoing.collective(), incoming.collective());
+        if (!rest.isEmpty()) {
+            group.exchange(rest.sends(), rest.receives());
         }
         if (behind != null) {
             behind.accept(stream.handle());
         }
         CudaEvent done = markDone(call);
-        messages.check(all, call);
+        messages.check(rest, call);
         return done;
     }
 
@@ -119,6 +129,11 @@ final class Transfers implements AutoCloseable {
         guard.synchronize(stream);
     }
 
+    /** Says that no rank sends any more: memory that others write into may be freed. */
+    void othersAreDone() {
+        othersAreDone = true;
+    }
+
     /** Frees the stream once it ran dry. What a broken device still holds is better left than waited for. */
     @Override
     public void close() {
@@ -126,6 +141,7 @@ final class Transfers implements AutoCloseable {
             LOG.log(System.Logger.Level.WARNING, "transfers did not end: rank=" + guard.rank());
             return;
         }
+        direct.close(othersAreDone);
         messages.close();
         ready.close();
         captured.close();

@@ -25,6 +25,8 @@ import java.util.List;
 import java.util.function.BiConsumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** Groups of GPUs that break: every rank ends soon, with the same reason, and the devices can be used again. */
 @NeedsTwoGpus
@@ -35,7 +37,11 @@ class NcclFailureTest {
 
     /** Runs a body that must fail on every rank; gives the failures. */
     private static List<KcpException> failures(BiConsumer<NcclCommunicator, CudaConvEngine> body) {
-        try (GpuRanks ranks = new GpuRanks(2, DEADLINE)) {
+        return failures(Route.DIRECT, body);
+    }
+
+    private static List<KcpException> failures(Route route, BiConsumer<NcclCommunicator, CudaConvEngine> body) {
+        try (GpuRanks ranks = new GpuRanks(2, DEADLINE, route)) {
             Throwable first = catchThrowable(() -> ranks.run((communicator, engine) -> {
                 body.accept(communicator, engine);
                 return null;
@@ -95,9 +101,10 @@ class NcclFailureTest {
         assertThat(failures).hasSize(2).allSatisfy(e -> assertThat(e.code()).isEqualTo(KcpException.Code.DISAGREEMENT));
     }
 
-    @Test
-    void aRankThatStopsCallingIsOverdue() {
-        List<KcpException> failures = failures((communicator, engine) -> {
+    @ParameterizedTest
+    @EnumSource(Route.class)
+    void aRankThatStopsCallingIsOverdue(Route route) {
+        List<KcpException> failures = failures(route, (communicator, engine) -> {
             forward(communicator, engine, "layer0", CHANNELS);
             if (communicator.rank() == 1) {
                 sleep(3 * DEADLINE.toMillis());
@@ -112,7 +119,7 @@ class NcclFailureTest {
 
     @Test
     void rowsOfAnotherCallAreFoundByTheirHeaders() {
-        List<KcpException> failures = failures((communicator, engine) -> {
+        List<KcpException> failures = failures(Route.COLLECTIVE, (communicator, engine) -> {
             Tensor rows = engine.stream().zeros(DType.F32, 2, 64);
             int peer = 1 - communicator.rank();
             Call call = new Call(Call.Kind.EXCHANGE, "rows", 64, DType.F32, 7);
