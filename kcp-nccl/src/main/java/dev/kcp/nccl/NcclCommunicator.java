@@ -318,7 +318,6 @@ public final class NcclCommunicator implements Communicator {
     @Override
     public void abort(Code code, String message) {
         control.abort(code, message);
-        guard.abortDevice();
     }
 
     @Override
@@ -353,8 +352,6 @@ public final class NcclCommunicator implements Communicator {
         } catch (KcpException e) {
             control.abort(e.code(), "rank " + worldRank() + " cannot leave: " + e.getMessage());
         } finally {
-            guard.awaitReport();
-            guard.abortDevice();
             guard.close();
             calls.close();
             control.close();
