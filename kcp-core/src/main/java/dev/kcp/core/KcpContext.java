@@ -4,7 +4,6 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.PendingAgreement;
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.SiluGradPolicy;
 import java.util.Objects;
@@ -28,14 +27,12 @@ public final class KcpContext implements AutoCloseable {
     private final long digest;
     private final HaloTransfers forward;
     private final HaloTransfers backward;
-    private final Shard historyShard;
     private RankPlan plan;
     private Shard shard;
+    private CallerHistory callerHistory;
     private PendingAgreement agreement;
     private int updates;
     private UpperTree upperTree;
-    private RowOps.Table finalMoves;
-    private RowOps.Table historyGradientMoves;
     private boolean closed;
 
     /** A context without a caller's history. */
@@ -89,7 +86,7 @@ public final class KcpContext implements AutoCloseable {
                         documentRoom,
                         frame.partition().fragments(communicator.rank()).size());
         shard = engine.shard(plan.tables(), fragments);
-        historyShard = plan.historyDocuments().length == 0 ? null : engine.shard(plan.historyTables());
+        callerHistory = new CallerHistory(engine, plan, communicator.rank());
         forward = new HaloTransfers(engine, plan.forward());
         backward = new HaloTransfers(engine, plan.backward());
         agreement = agree();
@@ -152,7 +149,8 @@ public final class KcpContext implements AutoCloseable {
         RankPlan replacing = RankPlan.framed(Frame.coalesced(next), frame, communicator.rank());
         shard = engine.update(shard, replacing.tables());
         plan = replacing;
-        closeMoves();
+        callerHistory.close();
+        callerHistory = new CallerHistory(engine, plan, communicator.rank());
         updates++;
         agreement = agree();
     }
@@ -228,17 +226,12 @@ public final class KcpContext implements AutoCloseable {
                 policy.sumType());
     }
 
-    RankPlan rankPlan() {
-        return plan;
-    }
-
     Shard shard() {
         return shard;
     }
 
-    /** The caller's history rows of this rank as a shard, or null where there are none. */
-    Shard historyShard() {
-        return historyShard;
+    CallerHistory callerHistory() {
+        return callerHistory;
     }
 
     HaloTransfers forwardTransfers() {
@@ -274,20 +267,6 @@ public final class KcpContext implements AutoCloseable {
         return upperTree;
     }
 
-    synchronized RowOps.Table finalMoves() {
-        if (finalMoves == null) {
-            finalMoves = engine.rowOps().moves(CallerHistory.finalMoves(plan, communicator.rank()));
-        }
-        return finalMoves;
-    }
-
-    synchronized RowOps.Table historyGradientMoves() {
-        if (historyGradientMoves == null) {
-            historyGradientMoves = engine.rowOps().moves(CallerHistory.gradientMoves(plan));
-        }
-        return historyGradientMoves;
-    }
-
     void checkOpen() {
         if (closed) {
             throw new IllegalStateException("the context was closed: rank=" + communicator.rank());
@@ -301,24 +280,10 @@ public final class KcpContext implements AutoCloseable {
             shard.close();
             forward.close();
             backward.close();
-            if (historyShard != null) {
-                historyShard.close();
-            }
             if (upperTree != null) {
                 upperTree.close();
             }
-            closeMoves();
-        }
-    }
-
-    private synchronized void closeMoves() {
-        if (finalMoves != null) {
-            finalMoves.close();
-            finalMoves = null;
-        }
-        if (historyGradientMoves != null) {
-            historyGradientMoves.close();
-            historyGradientMoves = null;
+            callerHistory.close();
         }
     }
 }

@@ -201,6 +201,18 @@ class CasesTest {
     }
 
     /** The exchange may be awaited before main runs; bits do not change. */
+    @Test
+    void aSavedSetIsForTheCallThatMadeIt() {
+        onRanks(Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(8), 1, 1), (rank, conv, context) -> {
+            KcpConv1d other = new KcpConv1d("layer7", ConvOptions.DEFAULT);
+            try (Saved saved = rank.forward(conv, context)) {
+                assertThatThrownBy(() -> other.backward(saved, rank.dy, rank.dx))
+                        .isInstanceOf(IllegalStateException.class)
+                        .hasMessageContaining("savedBy=" + conv.label() + " call=layer7 rank=0");
+            }
+        });
+    }
+
     @ParameterizedTest
     @ValueSource(longs = {1, 2})
     void withoutOverlapTheBitsAreTheSame(long seed) {
@@ -210,7 +222,7 @@ class CasesTest {
             rank.step(conv, context);
             Tensor y = rank.copy(rank.y);
             Tensor dx = rank.copy(rank.dx);
-            rank.step(new KcpConv1d("plain", ConvOptions.DEFAULT, false), context);
+            rank.step(KcpConv1d.inSeries("plain", ConvOptions.DEFAULT), context);
             assertSameBits("y", rank.y, y);
             assertSameBits("dx", rank.dx, dx);
             y.close();
