@@ -2,6 +2,7 @@ package dev.kcp.comm;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.tensor.DType;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
@@ -55,13 +56,14 @@ public interface Communicator extends AutoCloseable {
     PendingExchange exchange(Call call, LongConsumer behind, List<Segment> sends, List<Segment> receives);
 
     /**
-     * Sums FP32 elements over all ranks, in place; every rank gets the same bits. Host memory is summed in rank order, so
-     * that the bits are the same each time.
+     * Sums elements over all ranks, in place; every rank gets the same bits. Host memory is summed in rank order, so that the
+     * bits are the same each time.
+     *
+     * @param dtype FP32 or FP64
+     * @param address first element, in the memory of the communicator's device
+     * @throws IllegalArgumentException if the type is another one, or there are fewer elements than none
      */
-    void allReduceFloats(String label, long address, long elements);
-
-    /** As {@link #allReduceFloats} for FP64. */
-    void allReduceDoubles(String label, long address, long elements);
+    void allReduce(String label, DType dtype, long address, long elements);
 
     /**
      * Gathers every rank's bytes, which may differ in length.

@@ -250,10 +250,7 @@ public final class NcclCommunicator implements Communicator {
     private BitSet peers(List<Segment> segments) {
         BitSet peers = new BitSet();
         for (Segment segment : segments) {
-            if (segment.peer() >= size() || segment.peer() == rank()) {
-                throw new IllegalArgumentException("not a peer: peer=" + segment.peer() + " rank=" + rank() + " size="
-                        + size() + " bytes=" + segment.bytes());
-            }
+            segment.checkPeer(rank(), size());
             if (segment.bytes() > 0) {
                 peers.set(segment.peer());
             }
@@ -293,22 +290,13 @@ public final class NcclCommunicator implements Communicator {
     }
 
     /**
-     * Sums FP32 elements over all ranks, in place, in NCCL's own order: every rank gets the same bits.
+     * As the interface tells, in NCCL's own order: every rank gets the same bits.
      *
      * @param address on the device
      */
     @Override
-    public void allReduceFloats(String label, long address, long elements) {
-        allReduce(label, DType.F32, address, elements);
-    }
-
-    @Override
-    public void allReduceDoubles(String label, long address, long elements) {
-        allReduce(label, DType.F64, address, elements);
-    }
-
-    private void allReduce(String label, DType dtype, long address, long elements) {
-        Call call = new Call(Call.Kind.ALL_REDUCE, label, elements, dtype, 0);
+    public void allReduce(String label, DType dtype, long address, long elements) {
+        Call call = Call.ofSum(label, dtype, elements);
         checkUsable(call);
         announce(call);
         if (group == null || elements == 0) {
