@@ -31,7 +31,7 @@ final class GroupCommunicator implements Communicator {
     private final CommunicatorStats.Counter counter = new CommunicatorStats.Counter();
     private final Scratch scratch = new Scratch();
     private final GroupWaits waits;
-    private final Agreements agreements;
+    private final OwnStatements statements;
     private volatile long callingThread;
     private Round underWay;
     private CallRecorder.Entry recorded;
@@ -42,7 +42,7 @@ final class GroupCommunicator implements Communicator {
         this.state = state;
         this.worldRanks = worldRanks.clone();
         this.waits = new GroupWaits(mesh, state);
-        this.agreements = new Agreements(mesh, state, this.worldRanks, waits, this::isCallingThread);
+        this.statements = new OwnStatements(mesh, state, this.worldRanks, waits, this::isCallingThread);
         this.rank = Arrays.stream(worldRanks).boxed().toList().indexOf(mesh.rank());
     }
 
@@ -176,7 +176,7 @@ final class GroupCommunicator implements Communicator {
             throw new IllegalStateException("communicator is closed: statement=" + statement);
         }
         mesh.checkAlive();
-        return agreements.state(what, statement);
+        return statements.state(what, statement);
     }
 
     /** Until the first call any thread may be the one that makes it. */

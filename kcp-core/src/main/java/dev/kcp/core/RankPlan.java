@@ -1,5 +1,6 @@
 package dev.kcp.core;
 
+import dev.kcp.conv.LeafTable;
 import dev.kcp.conv.NodeKey;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.ShardTables.SeamRows;
@@ -213,7 +214,8 @@ final class RankPlan {
         if (nodes == null) {
             List<List<NodeKey>> all = new ArrayList<>();
             for (int rank = 0; rank < partition.ranks(); rank++) {
-                all.add(ShardTables.nodesOf(partition.cuSeqlens().tokens(), partition.spans(rank, HistoryCounts.NONE)));
+                all.add(LeafTable.of(partition.cuSeqlens().tokens(), partition.spans(rank, HistoryCounts.NONE))
+                        .nodes());
             }
             nodes = List.copyOf(all);
         }

@@ -2,8 +2,8 @@ package dev.kcp.comm;
 
 import java.util.function.BooleanSupplier;
 
-/** What one rank states to its group, and its waits for the others to state the same. Any thread may state something. */
-final class Agreements {
+/** What this rank states to its group, and its waits for the others to state the same. Any thread may state something. */
+final class OwnStatements {
     private final Mesh mesh;
     private final GroupState state;
     private final int[] worldRanks;
@@ -12,7 +12,7 @@ final class Agreements {
     private final Object order = new Object();
 
     /** @param makesTheCalls whether the asking thread is the one that makes this rank's calls, as far as is known */
-    Agreements(Mesh mesh, GroupState state, int[] worldRanks, GroupWaits waits, BooleanSupplier makesTheCalls) {
+    OwnStatements(Mesh mesh, GroupState state, int[] worldRanks, GroupWaits waits, BooleanSupplier makesTheCalls) {
         this.mesh = mesh;
         this.state = state;
         this.worldRanks = worldRanks;
