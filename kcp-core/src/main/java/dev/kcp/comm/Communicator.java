@@ -3,6 +3,7 @@ package dev.kcp.comm;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
@@ -27,6 +28,9 @@ public interface Communicator extends AutoCloseable {
 
     /** Name of the transport: {@code local}, {@code tcp} or {@code nccl}. */
     String transport();
+
+    /** Where the memory lies that segments and sums name: the host, or this rank's GPU. */
+    Device device();
 
     /** The communicator of the same ranks for host memory: itself, where this one is for host memory. */
     default Communicator host() {

@@ -3,6 +3,7 @@ package dev.kcp.comm;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
@@ -59,6 +60,11 @@ final class GroupCommunicator implements Communicator {
     @Override
     public String transport() {
         return mesh.transport();
+    }
+
+    @Override
+    public Device device() {
+        return Device.CPU;
     }
 
     @Override

@@ -22,7 +22,7 @@ public final class KcpContext implements AutoCloseable {
 
     private final Communicator communicator;
     private final ConvEngine engine;
-    private final Frame frame;
+    private final Cuts cuts;
     private final int documentRoom;
     private final long digest;
     private final HaloTransfers forward;
@@ -45,8 +45,8 @@ public final class KcpContext implements AutoCloseable {
      *
      * @param history rows that the caller gives before each document
      * @param cache where to look for the plan and to keep it, or null
-     * @throws IllegalArgumentException if the partition is for another number of ranks than the communicator's, or the
-     *     counts for another number of documents
+     * @throws IllegalArgumentException if the partition is for another number of ranks than the communicator's, the counts
+     *     for another number of documents, or the engine computes elsewhere than the communicator moves rows
      */
     public KcpContext(
             Partition partition, HistoryCounts history, Communicator communicator, ConvEngine engine, PlanCache cache) {
@@ -70,26 +70,38 @@ public final class KcpContext implements AutoCloseable {
     }
 
     /**
-     * @param frame the cuts that all batches of this context have, or null where it is for one batch
+     * @param cuts the cuts that all batches of this context have, or null where it is for one batch
      * @param documentRoom documents that a batch may have
      */
-    private KcpContext(Communicator communicator, ConvEngine engine, Frame frame, int documentRoom, RankPlan plan) {
+    private KcpContext(Communicator communicator, ConvEngine engine, Cuts cuts, int documentRoom, RankPlan plan) {
+        checkDevices(communicator, engine);
         this.communicator = communicator;
-        this.engine = Objects.requireNonNull(engine, "engine");
-        this.frame = frame;
+        this.engine = engine;
+        this.cuts = cuts;
         this.documentRoom = documentRoom;
         this.plan = plan;
-        digest = frame == null ? plan.digest() : frame.partition().digest();
-        int fragments = frame == null
+        digest = cuts == null ? plan.digest() : cuts.partition().digest();
+        int fragments = cuts == null
                 ? plan.tables().fragments()
                 : Math.addExact(
                         documentRoom,
-                        frame.partition().fragments(communicator.rank()).size());
+                        cuts.partition().fragments(communicator.rank()).size());
         shard = engine.shard(plan.tables(), fragments);
         callerHistory = new CallerHistory(engine, plan, communicator.rank());
         forward = new HaloTransfers(engine, plan.forward());
         backward = new HaloTransfers(engine, plan.backward());
         agreement = agree();
+    }
+
+    /** A group of one rank moves no rows, so its communicator may be for any memory. */
+    private static void checkDevices(Communicator communicator, ConvEngine engine) {
+        if (communicator.size() > 1 && !communicator.device().equals(engine.device())) {
+            throw new IllegalArgumentException(
+                    "the communicator moves rows of other memory than the engine's: transport="
+                            + communicator.transport() + " communicatorDevice=" + communicator.device()
+                            + " engineDevice="
+                            + engine.device());
+        }
     }
 
     /**
@@ -102,11 +114,10 @@ public final class KcpContext implements AutoCloseable {
      */
     public static KcpContext updatable(Partition first, int documents, Communicator communicator, ConvEngine engine) {
         checkSize(first, communicator);
-        Frame frame = Frame.of(first);
-        Partition batch = Frame.coalesced(first);
+        Cuts cuts = Cuts.of(first);
+        Partition batch = Cuts.coalesced(first);
         checkRoom(batch, documents);
-        return new KcpContext(
-                communicator, engine, frame, documents, RankPlan.framed(batch, frame, communicator.rank()));
+        return new KcpContext(communicator, engine, cuts, documents, RankPlan.ofCuts(batch, cuts, communicator.rank()));
     }
 
     private static void checkRoom(Partition batch, int documents) {
@@ -122,7 +133,7 @@ public final class KcpContext implements AutoCloseable {
                 "plan=" + Long.toHexString(plan.digest()) + " documents="
                         + partition().cuSeqlens().documents() + " tokens="
                         + partition().cuSeqlens().tokens() + " taps=" + ConvChecks.TAPS + " rules=" + RULES
-                        + (frame == null ? "" : " cuts=" + Long.toHexString(digest)));
+                        + (cuts == null ? "" : " cuts=" + Long.toHexString(digest)));
     }
 
     /**
@@ -135,18 +146,18 @@ public final class KcpContext implements AutoCloseable {
      */
     public void update(Partition next) {
         checkOpen();
-        if (frame == null) {
+        if (cuts == null) {
             throw new IllegalStateException(
                     "only an updatable context takes another batch: rank=" + communicator.rank());
         }
         checkSize(next, communicator);
         checkRoom(next, documentRoom);
-        if (!Frame.of(next).isSameAs(frame)) {
+        if (!Cuts.of(next).isSameAs(cuts)) {
             throw new IllegalArgumentException("the batch is cut at other tokens than the context's first: tokens="
                     + next.cuSeqlens().tokens() + " of="
                     + partition().cuSeqlens().tokens() + " batch=" + next);
         }
-        RankPlan replacing = RankPlan.framed(Frame.coalesced(next), frame, communicator.rank());
+        RankPlan replacing = RankPlan.ofCuts(Cuts.coalesced(next), cuts, communicator.rank());
         shard = engine.update(shard, replacing.tables());
         plan = replacing;
         callerHistory.close();

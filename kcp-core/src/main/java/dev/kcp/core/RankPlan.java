@@ -39,13 +39,13 @@ final class RankPlan {
      * As if each rank's parts were all of one document, so that the rows that travel are those of every batch with the same
      * cuts; the tables name those that this batch's documents need.
      */
-    static RankPlan framed(Partition partition, Frame frame, int rank) {
+    static RankPlan ofCuts(Partition partition, Cuts cuts, int rank) {
         return new RankPlan(
                 partition,
                 HistoryCounts.NONE,
                 rank,
-                frame.partition().pieces(),
-                frame.partition().spans(rank, HistoryCounts.NONE));
+                cuts.partition().pieces(),
+                cuts.partition().spans(rank, HistoryCounts.NONE));
     }
 
     /**
@@ -94,7 +94,7 @@ final class RankPlan {
                 spans,
                 historyRow,
                 owedRow,
-                Frame.seamRows(spans, travellingSpans, travellingSeams));
+                Cuts.seamRows(spans, travellingSpans, travellingSeams));
         historyTables = histories.tables(pieces.tokens());
         historyDocuments = histories.documents();
         lastRows = Arrays.stream(own)

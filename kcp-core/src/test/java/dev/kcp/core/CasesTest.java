@@ -15,7 +15,9 @@ import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.Tolerance;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Tensor;
+import java.lang.reflect.Proxy;
 import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
@@ -200,7 +202,22 @@ class CasesTest {
         });
     }
 
-    /** The exchange may be awaited before main runs; bits do not change. */
+    /** Rows of a GPU over a communicator for host memory would be read at addresses that are not the host's. */
+    @Test
+    void aContextWantsAnEngineWhereItsCommunicatorMovesRows() {
+        Partition partition = Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(8), 2, 1);
+        ConvEngine onGpu = (ConvEngine) Proxy.newProxyInstance(
+                ConvEngine.class.getClassLoader(),
+                new Class<?>[] {ConvEngine.class},
+                (_, method, _) -> method.getName().equals("device") ? new Device(Device.Kind.CUDA, 1) : null);
+        LocalRanks.run(2, Sharded.DEADLINE, communicator -> {
+            assertThatThrownBy(() -> new KcpContext(partition, communicator, onGpu))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageEndingWith("transport=local communicatorDevice=cpu engineDevice=cuda:1");
+            return null;
+        });
+    }
+
     @Test
     void aSavedSetIsForTheCallThatMadeIt() {
         onRanks(Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(8), 1, 1), (rank, conv, context) -> {
@@ -213,6 +230,7 @@ class CasesTest {
         });
     }
 
+    /** The exchange may be awaited before main runs; bits do not change. */
     @ParameterizedTest
     @ValueSource(longs = {1, 2})
     void withoutOverlapTheBitsAreTheSame(long seed) {

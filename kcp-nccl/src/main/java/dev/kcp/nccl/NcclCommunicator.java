@@ -16,6 +16,7 @@ import dev.kcp.conv.cuda.CudaGraph;
 import dev.kcp.conv.cuda.CudaStream;
 import dev.kcp.conv.cuda.MessageHeaders;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -181,6 +182,11 @@ public final class NcclCommunicator implements Communicator {
     @Override
     public String transport() {
         return "nccl";
+    }
+
+    @Override
+    public Device device() {
+        return compute.device().device();
     }
 
     @Override

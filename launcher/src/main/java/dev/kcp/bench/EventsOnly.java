@@ -11,6 +11,7 @@ import dev.kcp.comm.Segment;
 import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.conv.cuda.CudaStream;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
@@ -63,6 +64,11 @@ final class EventsOnly implements Communicator {
     @Override
     public String transport() {
         return "events only";
+    }
+
+    @Override
+    public Device device() {
+        return real.device();
     }
 
     @Override

@@ -39,9 +39,7 @@ final class BackwardMain {
             ShardTables tables,
             Operands in,
             ConvOptions options,
-            RowSource rows,
-            long planes,
-            long zeros,
+            CallSpace space,
             Tensor dy,
             Tensor dx,
             Tensor tail,
@@ -49,9 +47,9 @@ final class BackwardMain {
         this.tables = tables;
         this.in = in;
         this.options = options;
-        this.rows = rows;
-        this.planes = planes;
-        this.zeros = zeros;
+        this.rows = RowSource.of(tables, in, space.zeros());
+        this.planes = space.planes();
+        this.zeros = space.zeros();
         this.dy = dy;
         this.dx = dx;
         this.tail = tail;
