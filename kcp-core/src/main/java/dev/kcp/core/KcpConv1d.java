@@ -52,6 +52,11 @@ public final class KcpConv1d {
         return counts;
     }
 
+    /** As the next form, where nothing is recomputed. */
+    public Saved forward(KcpContext context, Tensor x, Tensor weight, Tensor bias, Tensor y) {
+        return forward(context, x, weight, bias, y, null);
+    }
+
     /**
      * Writes y of this rank's tokens; {@link #forward(KcpContext, List, RecomputeHandle)} of one tensor.
      *
@@ -59,6 +64,7 @@ public final class KcpConv1d {
      * @param weight FP32 or BF16 {@code [C, 4]}
      * @param bias FP32 or BF16 {@code [C]}, or null
      * @param y BF16 {@code [S, C]}
+     * @param handle where a recompute finds the history rows, or null
      */
     public Saved forward(KcpContext context, Tensor x, Tensor weight, Tensor bias, Tensor y, RecomputeHandle handle) {
         return forward(context, List.of(ConvArguments.of(x, weight, bias, y)), handle);

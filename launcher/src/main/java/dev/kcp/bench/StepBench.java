@@ -241,13 +241,13 @@ public final class StepBench {
 
         void forward() {
             for (Buffers on : buffers) {
-                conv.forward(context, on.x(), weight, null, on.y(), null).close();
+                conv.forward(context, on.x(), weight, null, on.y()).close();
             }
         }
 
         void both() {
             for (Buffers on : buffers) {
-                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y(), null)) {
+                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y())) {
                     conv.backward(saved, on.dy(), on.dx()).close();
                 }
             }
@@ -255,7 +255,7 @@ public final class StepBench {
 
         void bothReduced() {
             for (Buffers on : buffers) {
-                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y(), null);
+                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y());
                         PartialGradients sums = conv.backward(saved, on.dy(), on.dx())) {
                     conv.reduceGradients(List.of(sums), DType.F32).dweight().close();
                 }
