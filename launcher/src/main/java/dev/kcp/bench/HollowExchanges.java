@@ -12,6 +12,8 @@ import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cuda.CudaConvEngine;
 import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
@@ -124,18 +126,18 @@ final class HollowExchanges implements Communicator {
     }
 
     @Override
+    public Device device() {
+        return real.device();
+    }
+
+    @Override
     public Communicator host() {
         return real.host();
     }
 
     @Override
-    public void allReduceFloats(String label, long address, long elements) {
-        real.allReduceFloats(label, address, elements);
-    }
-
-    @Override
-    public void allReduceDoubles(String label, long address, long elements) {
-        real.allReduceDoubles(label, address, elements);
+    public void allReduce(String label, DType dtype, long address, long elements) {
+        real.allReduce(label, dtype, address, elements);
     }
 
     @Override

@@ -10,6 +10,7 @@ import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.train.TrainEngine;
+import dev.kcp.nccl.Route;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
@@ -26,7 +27,8 @@ record RankRun(Map<String, String> environment, Duration deadline) {
     <T> T onGpu(RankInfo me, BiFunction<Communicator, ConvEngine, T> body) {
         Path library = NcclLibrary.require(environment);
         try (CudaConvEngine engine = CudaConvEngine.open(CudaDevice.ordinalFor(me.localRank()));
-                Communicator communicator = NcclCommunicator.join(me, engine.stream(), library, deadline)) {
+                Communicator communicator =
+                        NcclCommunicator.join(me, engine.stream(), library, deadline, Route.from(environment))) {
             return run(communicator, engine, body);
         }
     }

@@ -2,13 +2,14 @@ package dev.kcp.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.cuda.NeedsGpu;
+import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.Layout;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -23,14 +24,14 @@ class CudaResumeTest {
     @TempDir
     Path folder;
 
-    @Tag("gpu")
+    @NeedsGpu
     @ParameterizedTest(name = "align {0}, {1} micro-steps")
     @CsvSource({"64,1", "64,2", "1,1"})
     void stoppedAndResumedRunHasTheBitsOfTheUnbrokenOne(int align, int microSteps) throws IOException {
         assertSameBits(align, microSteps, 1, 1, 1);
     }
 
-    @Tag("gpu2")
+    @NeedsTwoGpus
     @ParameterizedTest(name = "{1} micro-steps, on {2}, {3} and {4} GPUs")
     @CsvSource({"64,1,2,1,2", "64,2,1,2,1", "1,1,2,2,2"})
     void anyNumberOfGpusGoesOnWithTheSameBits(int align, int microSteps, int first, int second, int third)

@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.kcp.KcpException;
 import dev.kcp.comm.Communicator;
+import dev.kcp.conv.cuda.NeedsGpu;
+import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.Layout;
 import dev.kcp.tensor.Tensor;
 import dev.kcp.train.cuda.CudaTrainEngine;
@@ -12,7 +14,6 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.List;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -22,14 +23,14 @@ class CudaVerifierTest {
     private static final int STEPS = 5;
     private static final int TOKENS = 512;
 
-    @Tag("gpu")
+    @NeedsGpu
     @ParameterizedTest(name = "align {0}, {1} micro-steps")
     @CsvSource({"64,1", "64,3", "1,1"})
     void healthyRunPassesWithTheLossesOfAnUnverifiedOne(int align, int microSteps) {
         assertHealthy(1, align, microSteps);
     }
 
-    @Tag("gpu2")
+    @NeedsTwoGpus
     @ParameterizedTest(name = "align {0}, {1} micro-steps")
     @CsvSource({"64,1", "64,3", "1,1"})
     void healthyRunOnTwoGpusPassesWithTheLossesOfAnUnverifiedOne(int align, int microSteps) {
@@ -42,13 +43,13 @@ class CudaVerifierTest {
         assertThat(verified).hasSize(STEPS).isEqualTo(run(config, world, -1, false));
     }
 
-    @Tag("gpu")
+    @NeedsGpu
     @Test
     void firstWrongRowIsNamed() {
         assertFound(1, 5);
     }
 
-    @Tag("gpu2")
+    @NeedsTwoGpus
     @Test
     void firstWrongRowOfTheSecondGpuIsNamedOnBoth() {
         assertFound(2, TOKENS / 2 + 5);

@@ -2,17 +2,17 @@ package dev.kcp.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.Layout;
 import dev.kcp.train.CudaRuns.Run;
 import java.util.ArrayList;
 import java.util.List;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** The whole run on one GPU and on two, connected by NCCL, bit by bit; steps are replayed from the fourth on. */
-@Tag("gpu2")
+@NeedsTwoGpus
 class CudaWorldTest {
     @ParameterizedTest(name = "{0} tokens, {1} channels, align {2}, {3}, {4} micro-steps")
     @CsvSource({
