@@ -99,8 +99,9 @@ final class TrainCommand implements Callable<Integer> {
     @Option(
             names = "--loss-log",
             paramLabel = "FILE",
-            description = "Also write {\"step\":..,\"loss\":..} for every step, a line each, with \"held_out_loss\" where there "
-                    + "is one.")
+            description =
+                    "Also write {\"step\":..,\"loss\":..} for every step, a line each, with \"held_out_loss\" where there "
+                            + "is one.")
     private Path lossLog;
 
     @Mixin

@@ -11,8 +11,8 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 
 /**
- * Writes one JSON line per step, {@code {"step":1,"loss":5.54}}, with {@code "held_out_loss"} where there is one, whole lines
- * as they come. A run that is gone on with keeps the lines of the steps before.
+ * Writes one JSON line per step, {@code {"step":1,"loss":5.54}}, with {@code "held_out_loss"} where there is one, whole
+ * lines as they come. A run that is gone on with keeps the lines of the steps before.
  */
 public final class LossLog implements TrainListener, AutoCloseable {
     private final Path file;

@@ -32,7 +32,10 @@ public interface Progress extends TrainListener, AutoCloseable {
         };
     }
 
-    /** About forty lines of the whole run, the first step that is made and the last among them, and one for each look at held-out text. */
+    /**
+     * About forty lines of the whole run, the first step that is made and the last among them, and one for each look at
+     * held-out text.
+     */
     final class Lines implements Progress {
         private static final int LINES = 40;
 

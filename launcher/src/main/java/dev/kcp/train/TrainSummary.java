@@ -27,8 +27,8 @@ import java.util.List;
  * @param resumedFrom steps that were made before this process and gone on from, 0 for none
  * @param activationBytes of the rank that holds most
  * @param medianStepMillis time of half of this process's steps at most, on rank 0; 0 without a step
- * @param heldOutLoss of the weights that the run ended with, on its held-out text; null, and not in the JSON, where there is none
- *     or the run was stopped before it looked
+ * @param heldOutLoss of the weights that the run ended with, on its held-out text; null, and not in the JSON, where there
+ *     is none or the run was stopped before it looked
  */
 public record TrainSummary(
         @JsonProperty("first_loss") double firstLoss,
