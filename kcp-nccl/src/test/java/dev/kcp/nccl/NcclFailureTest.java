@@ -89,7 +89,7 @@ class NcclFailureTest {
         List<KcpException> failures = failures((communicator, engine) -> {
             CudaStream stream = engine.stream();
             Tensor rows = stream.zeros(DType.F32, 1, 64);
-            Runnable sum = () -> communicator.allReduceFloats("rows", rows.address(), 64);
+            Runnable sum = () -> communicator.allReduce("rows", DType.F32, rows.address(), 64);
             sum.run();
             NcclGraph graph = communicator.capture("sum", sum);
             graph.replay();
