@@ -9,8 +9,6 @@ import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.conv.cuda.CudaStream;
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 
 /**
  * Ends the group when something goes wrong on the device, and what is on the device when the group ends: late work, NCCL's
@@ -18,6 +16,7 @@ import java.util.concurrent.TimeUnit;
  */
 final class GroupGuard implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger(GroupGuard.class.getName());
+    private static final Duration END_PATIENCE = NcclRas.PATIENCE.plusSeconds(5);
 
     private final Communicator control;
     private final NcclGroup group;
@@ -25,8 +24,7 @@ final class GroupGuard implements AutoCloseable {
     private final HeaderedMessages messages;
     private final Duration deadline;
     private final ExchangeWatch watch;
-    private final CountDownLatch reported = new CountDownLatch(1);
-    private volatile boolean failed;
+    private volatile Thread ending;
 
     /** @param group null in a group of one rank */
     GroupGuard(
@@ -42,11 +40,7 @@ final class GroupGuard implements AutoCloseable {
         this.messages = messages;
         this.deadline = deadline;
         watch = new ExchangeWatch(device, deadline, this::look, this::overdue);
-        // Elsewhere, since the thread that learns of a failure has more to do.
-        control.onFailure(failure -> {
-            failed = true;
-            Thread.ofPlatform().daemon().name("kcp-nccl-end").start(() -> end(failure));
-        });
+        control.onFailure(this::startEnd);
     }
 
     /** What the watch looks for beside late work. */
@@ -117,14 +111,23 @@ final class GroupGuard implements AutoCloseable {
         }
     }
 
-    /** An aborted communicator tells NCCL's other processes no more of what it waited for: it is asked before. */
+    /**
+     * Ends it on a thread of its own: the one that learns of a failure has more to do, and NCCL's abort returns only when
+     * every graph that captured its calls was closed, which is for the thread that uses the communicator to do.
+     */
+    private void startEnd(KcpException failure) {
+        Thread thread = Thread.ofPlatform().daemon().name("kcp-nccl-end").unstarted(() -> end(failure));
+        ending = thread;
+        thread.start();
+    }
+
     private void end(KcpException failure) {
         try {
+            // Before the abort, after which this process tells NCCL's others no more of what it waited for.
             if (failure.code() == Code.DEADLINE && group != null) {
                 NcclRas.address().ifPresent(this::logStatus);
             }
         } finally {
-            reported.countDown();
             abortDevice();
         }
     }
@@ -139,28 +142,30 @@ final class GroupGuard implements AutoCloseable {
         }
     }
 
-    /** Gives the report of a failure the time to be made; a process that ended earlier would take it along. */
-    void awaitReport() {
-        try {
-            if (failed && !reported.await(2 * NcclRas.PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {
-                LOG.log(System.Logger.Level.DEBUG, "no report of NCCL's: rank=" + rank());
-            }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        }
-    }
-
     /** Lets everything queued end, so that streams run dry and memory can be freed. */
-    void abortDevice() {
+    private void abortDevice() {
         direct.stop();
         if (group != null) {
             group.abort();
         }
     }
 
-    /** Ends the watch. */
+    /**
+     * Ends the watch and, where that was not done, what is on the device. Graphs were closed before. Of a failed group's end
+     * no more than a few seconds are waited for.
+     */
     @Override
     public void close() {
+        Thread thread = ending;
+        try {
+            if (thread == null) {
+                abortDevice();
+            } else if (!thread.join(END_PATIENCE)) {
+                LOG.log(System.Logger.Level.WARNING, "NCCL's communicator does not end: rank=" + rank());
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
         watch.close();
     }
 }

@@ -45,10 +45,7 @@ final class HeaderedMessages implements AutoCloseable {
     BitSet peers(List<Segment> segments) {
         BitSet peers = new BitSet();
         for (Segment segment : segments) {
-            if (segment.peer() >= size || segment.peer() == rank) {
-                throw new IllegalArgumentException("not a peer: peer=" + segment.peer() + " rank=" + rank + " size="
-                        + size + " bytes=" + segment.bytes());
-            }
+            segment.checkPeer(rank, size);
             if (segment.bytes() > 0) {
                 peers.set(segment.peer());
             }

@@ -17,6 +17,7 @@ import dev.kcp.conv.cuda.CudaGraph;
 import dev.kcp.conv.cuda.CudaStream;
 import dev.kcp.conv.cuda.MessageHeaders;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -154,6 +155,11 @@ public final class NcclCommunicator implements Communicator {
     }
 
     @Override
+    public Device device() {
+        return compute.device().device();
+    }
+
+    @Override
     public Communicator host() {
         return control;
     }
@@ -198,22 +204,13 @@ public final class NcclCommunicator implements Communicator {
     }
 
     /**
-     * Sums FP32 elements over all ranks, in place, in NCCL's own order: every rank gets the same bits.
+     * As the interface tells, in NCCL's own order: every rank gets the same bits.
      *
      * @param address on the device
      */
     @Override
-    public void allReduceFloats(String label, long address, long elements) {
-        allReduce(label, DType.F32, address, elements);
-    }
-
-    @Override
-    public void allReduceDoubles(String label, long address, long elements) {
-        allReduce(label, DType.F64, address, elements);
-    }
-
-    private void allReduce(String label, DType dtype, long address, long elements) {
-        Call call = new Call(Call.Kind.ALL_REDUCE, label, elements, dtype, 0);
+    public void allReduce(String label, DType dtype, long address, long elements) {
+        Call call = Call.ofSum(label, dtype, elements);
         checkUsable(call);
         calls.enter(call);
         if (group == null || elements == 0) {
@@ -326,7 +323,6 @@ public final class NcclCommunicator implements Communicator {
     @Override
     public void abort(Code code, String message) {
         control.abort(code, message);
-        guard.abortDevice();
     }
 
     @Override
@@ -361,8 +357,6 @@ public final class NcclCommunicator implements Communicator {
         } catch (KcpException e) {
             control.abort(e.code(), "rank " + worldRank() + " cannot leave: " + e.getMessage());
         } finally {
-            guard.awaitReport();
-            guard.abortDevice();
             guard.close();
             calls.close();
             control.close();

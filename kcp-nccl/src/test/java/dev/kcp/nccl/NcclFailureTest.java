@@ -10,6 +10,7 @@ import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.cuda.CudaConvEngine;
+import dev.kcp.conv.cuda.CudaStream;
 import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.CuSeqlens;
 import dev.kcp.core.KcpContext;
@@ -80,6 +81,28 @@ class NcclFailureTest {
             assertThat(e.code()).isEqualTo(KcpException.Code.RANK_FAILED);
             assertThat(e).hasMessageContaining("rank 1 failed").hasMessageContaining("no more data");
         });
+    }
+
+    /** NCCL's own abort waits for graphs that captured its calls; nobody who is to close one may wait for that. */
+    @Test
+    void aRankThatThrowsWhileAGraphIsAliveEndsTheOthersAllTheSame() {
+        List<KcpException> failures = failures((communicator, engine) -> {
+            CudaStream stream = engine.stream();
+            Tensor rows = stream.zeros(DType.F32, 1, 64);
+            Runnable sum = () -> communicator.allReduce("rows", DType.F32, rows.address(), 64);
+            sum.run();
+            NcclGraph graph = communicator.capture("sum", sum);
+            graph.replay();
+            communicator.synchronize();
+            if (communicator.rank() == 1) {
+                throw new IllegalArgumentException("no more data");
+            }
+            graph.replay();
+            communicator.synchronize();
+        });
+        assertThat(failures).isNotEmpty().allSatisfy(e -> assertThat(e)
+                .hasMessageContaining("rank 1 failed")
+                .hasMessageContaining("no more data"));
     }
 
     @Test

@@ -132,34 +132,26 @@ public final class StepBench {
         alone.close();
         row("forward", shape, "alone-" + mode.label(), forward, forward, 0);
         row("step", shape, "alone-" + mode.label(), both, both, 0);
-        measure(shape, mode, context, buffers, weight, "overlap", true, forward, both);
-        measure(shape, mode, context, buffers, weight, "series", false, forward, both);
+        Sharded overlapping = new Sharded(context, new KcpConv1d("overlap", options), weight, buffers);
+        measure(shape, mode, overlapping, forward, both);
+        measure(shape, mode, overlapping.with(context, KcpConv1d.inSeries("series", options)), forward, both);
         if (engine instanceof CudaConvEngine cuda) {
             try (EventsOnly silent = new EventsOnly(communicator, cuda.stream());
                     KcpContext hollow = new KcpContext(context.partition(), silent, engine)) {
-                measure(shape, mode, hollow, buffers, weight, "events", true, forward, both);
+                measure(shape, mode, overlapping.with(hollow, new KcpConv1d("events", options)), forward, both);
             }
         }
-        Sharded sharded = new Sharded(context, new KcpConv1d("bench", options), weight, buffers);
-        RankTimes reduced = time(mode, "reduce", sharded::bothReduced, buffers.size());
+        RankTimes reduced = time(mode, "reduce", overlapping::bothReduced, buffers.size());
         row("step+reduce", shape, name(mode, "overlap"), reduced, both, context.commBytes(shape.channels()));
     }
 
-    private void measure(
-            BenchShape shape,
-            Mode mode,
-            KcpContext context,
-            List<Buffers> buffers,
-            Tensor weight,
-            String way,
-            boolean overlap,
-            RankTimes forwardAlone,
-            RankTimes bothAlone) {
-        Sharded sharded = new Sharded(context, new KcpConv1d("bench-" + way, options, overlap), weight, buffers);
-        RankTimes forward = time(mode, way + " forward", sharded::forward, buffers.size());
-        row("forward", shape, name(mode, way), forward, forwardAlone, context.commBytes(shape.channels()));
-        RankTimes both = time(mode, way + " step", sharded::both, buffers.size());
-        row("step", shape, name(mode, way), both, bothAlone, context.commBytes(shape.channels()));
+    private void measure(BenchShape shape, Mode mode, Sharded sharded, RankTimes forwardAlone, RankTimes bothAlone) {
+        String way = sharded.conv().label();
+        long bytes = sharded.context().commBytes(shape.channels());
+        RankTimes forward = time(mode, way + " forward", sharded::forward, sharded.layers());
+        row("forward", shape, name(mode, way), forward, forwardAlone, bytes);
+        RankTimes both = time(mode, way + " step", sharded::both, sharded.layers());
+        row("step", shape, name(mode, way), both, bothAlone, bytes);
     }
 
     private String name(Mode mode, String way) {
@@ -244,17 +236,25 @@ public final class StepBench {
         }
     }
 
-    /** The context-parallel op. */
+    /** The context-parallel op; its label is how it goes about the exchange. */
     private record Sharded(KcpContext context, KcpConv1d conv, Tensor weight, List<Buffers> buffers) {
+        Sharded with(KcpContext other, KcpConv1d way) {
+            return new Sharded(other, way, weight, buffers);
+        }
+
+        int layers() {
+            return buffers.size();
+        }
+
         void forward() {
             for (Buffers on : buffers) {
-                conv.forward(context, on.x(), weight, null, on.y(), null).close();
+                conv.forward(context, on.x(), weight, null, on.y()).close();
             }
         }
 
         void both() {
             for (Buffers on : buffers) {
-                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y(), null)) {
+                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y())) {
                     conv.backward(saved, on.dy(), on.dx()).close();
                 }
             }
@@ -262,7 +262,7 @@ public final class StepBench {
 
         void bothReduced() {
             for (Buffers on : buffers) {
-                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y(), null);
+                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y());
                         PartialGradients sums = conv.backward(saved, on.dy(), on.dx())) {
                     conv.reduceGradients(List.of(sums), DType.F32).dweight().close();
                 }

@@ -1,11 +1,11 @@
 package dev.kcp.launcher;
 
-import dev.kcp.KcpException;
 import dev.kcp.bench.BenchFiles;
 import dev.kcp.bench.BenchHtml;
 import dev.kcp.bench.BenchReport;
 import dev.kcp.bench.BenchRow;
 import dev.kcp.bench.BenchShape;
+import dev.kcp.bench.ConvPass;
 import dev.kcp.bench.CpuBench;
 import dev.kcp.bench.CudaBench;
 import dev.kcp.bench.ExchangeBench;
@@ -14,13 +14,9 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
-import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.core.Layout;
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
@@ -77,12 +73,8 @@ final class BenchCommand implements Callable<Integer> {
 
     private Op op;
 
-    @Option(
-            names = "--device",
-            defaultValue = "cpu",
-            paramLabel = "DEVICE",
-            description = "cpu or cuda (${DEFAULT-VALUE}).")
-    private ConvCommand.DeviceChoice device;
+    @Mixin
+    private OpOptions opOptions;
 
     @Option(
             names = "--shapes",
@@ -99,7 +91,7 @@ final class BenchCommand implements Callable<Integer> {
             names = "--transport",
             paramLabel = "TRANSPORT",
             description = "step and exchange: local, tcp or nccl (default: nccl with --device cuda, else local).")
-    private ConvCommand.Transport transport;
+    private Transport transport;
 
     @Option(
             names = "--layout",
@@ -126,12 +118,6 @@ final class BenchCommand implements Callable<Integer> {
             description = "Timed runs of each shape (${DEFAULT-VALUE}).")
     private int iterations;
 
-    @Option(names = "--policy", defaultValue = "bf16", paramLabel = "POLICY", description = "bf16 or fp32.")
-    private SiluGradPolicy policy;
-
-    @Option(names = "--math", defaultValue = "fast", paramLabel = "MATH", description = "fast or portable.")
-    private ConvMath math;
-
     @Option(names = "--json", paramLabel = "FILE", description = "Also write the report here.")
     private Path json;
 
@@ -157,23 +143,23 @@ final class BenchCommand implements Callable<Integer> {
             List<BenchReport> reports = operands.stream()
                     .map(file -> BenchFiles.read(Path.of(file)))
                     .toList();
-            write("report", html, BenchHtml.write(reports));
+            OutputFile.write("report", html, BenchHtml.write(reports));
             return ExitCode.DONE;
         }
         List<BenchShape> parsed = shapes.stream().map(BenchShape::parse).toList();
-        ConvOptions options = new ConvOptions(policy, math, false);
+        ConvOptions options = opOptions.options(false);
         return op == Op.STEP || op == Op.EXCHANGE ? ofRanks(parsed, options) : ofOneRank(parsed, options);
     }
 
     private int ofOneRank(List<BenchShape> parsed, ConvOptions options) {
+        ConvPass pass = op == Op.BACKWARD ? ConvPass.BACKWARD : ConvPass.FORWARD;
         BenchReport report;
-        if (device == ConvCommand.DeviceChoice.CUDA) {
+        if (opOptions.wantsCuda()) {
             CudaBench bench = new CudaBench(0, iterations, options);
-            report = bench.run(op == Op.BACKWARD, parsed, Version.commit());
-            System.out.printf(
-                    Locale.ROOT, "host cost of one call: %.1f us%n", bench.hostMicroseconds(op == Op.BACKWARD));
+            report = bench.run(pass, parsed, Version.commit());
+            System.out.printf(Locale.ROOT, "host cost of one call: %.1f us%n", bench.hostMicroseconds(pass));
         } else {
-            report = new CpuBench(cpuThreads(1), iterations, options).run(op == Op.BACKWARD, parsed, Version.commit());
+            report = new CpuBench(cpuThreads(1), iterations, options).run(pass, parsed, Version.commit());
         }
         print(report);
         return ExitCode.DONE;
@@ -187,7 +173,7 @@ final class BenchCommand implements Callable<Integer> {
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = rankOptions.ranks(me, () -> 2);
         RankRun run = new RankRun(environment, rankOptions.deadline());
-        boolean gpus = device == ConvCommand.DeviceChoice.CUDA || transport == ConvCommand.Transport.NCCL;
+        boolean gpus = opOptions.wantsCuda() || transport == Transport.NCCL;
         Layout rule = Layout.parse(layout);
         BiFunction<Communicator, ConvEngine, BenchReport> body = (communicator, engine) -> {
             List<BenchRow> rows = op == Op.STEP
@@ -202,7 +188,7 @@ final class BenchCommand implements Callable<Integer> {
                     gpus
                             ? run.onGpu(me.get(), body)
                             : run.onCpu(me.get(), cpuThreads(me.get().localWorldSize()), body));
-        } else if (gpus || transport == ConvCommand.Transport.TCP) {
+        } else if (gpus || transport == Transport.TCP) {
             return LocalAgent.run(LaunchSpec.workers(
                             ranks, spec.root().commandLine().getParseResult().originalArgs()))
                     .exitCode();
@@ -222,18 +208,10 @@ final class BenchCommand implements Callable<Integer> {
     private void print(BenchReport report) {
         System.out.print(report.toTable());
         if (json != null) {
-            write("json", json, report.toJson() + "\n");
+            OutputFile.write("json", json, report.toJson() + "\n");
         }
         if (html != null) {
-            write("report", html, BenchHtml.write(List.of(report)));
-        }
-    }
-
-    private static void write(String option, Path path, String text) {
-        try {
-            Files.writeString(path, text);
-        } catch (IOException e) {
-            throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: " + option + "=" + path, e);
+            OutputFile.write("report", html, BenchHtml.write(List.of(report)));
         }
     }
 

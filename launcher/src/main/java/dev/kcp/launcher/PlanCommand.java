@@ -2,8 +2,6 @@ package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
 import dev.kcp.core.CuSeqlens;
-import dev.kcp.core.Layout;
-import dev.kcp.core.Partition;
 import dev.kcp.plan.PlanJson;
 import dev.kcp.plan.PlanReport;
 import dev.kcp.plan.PlanSvg;
@@ -11,15 +9,14 @@ import dev.kcp.plan.PlanText;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Safetensors;
 import dev.kcp.tensor.Tensor;
-import java.io.IOException;
 import java.lang.foreign.ValueLayout;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /** {@code kcp plan}: who owns which tokens, and which rows travel, before anything is computed. */
@@ -62,25 +59,8 @@ final class PlanCommand implements Callable<Integer> {
             description = "Ranks (default: 1, or as many as --fragments has lists).")
     private Integer world;
 
-    @Option(
-            names = "--layout",
-            defaultValue = "contiguous",
-            paramLabel = "LAYOUT",
-            description = "contiguous, zigzag or zigzagPerDocument (${DEFAULT-VALUE}).")
-    private String layout;
-
-    @Option(
-            names = "--fragments",
-            paramLabel = "FILE",
-            description = "JSON instead of a layout: for every rank its list of [document, offset, length].")
-    private Path fragments;
-
-    @Option(
-            names = "--align",
-            defaultValue = "1",
-            paramLabel = "N",
-            description = "Cut at multiples of N tokens; 64 fixes the bits of dweight for all N (${DEFAULT-VALUE}).")
-    private int align;
+    @Mixin
+    private PartitionOptions cut;
 
     @Option(
             names = "--channels",
@@ -104,20 +84,14 @@ final class PlanCommand implements Callable<Integer> {
             throw new IllegalArgumentException("give the documents by --lengths or by --cu-seqlens: lengths=" + lengths
                     + " cuSeqlens=" + cuSeqlensFile);
         }
-        if (world != null && (world < 1 || world > LaunchSpec.MAX_RANKS)) {
-            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + world);
-        }
-        Layout rule = Layout.parse(layout);
+        int ranks = RankOptions.checked(world == null ? cut.ranks() : world);
         CuSeqlens cuSeqlens = lengths != null ? CuSeqlens.ofLengths(parse(lengths)) : read(cuSeqlensFile);
-        PlanReport report = fragments == null
-                ? PlanReport.of(
-                        Partition.of(rule, cuSeqlens, world == null ? 1 : world, align), rule.label(), align, channels)
-                : PlanReport.of(explicit(cuSeqlens), "fragments", 0, channels);
+        PlanReport report = PlanReport.of(cut.partition(cuSeqlens, ranks), cut.label(), cut.align(), channels);
         if (json != null) {
-            write("json", json, PlanJson.write(report) + "\n");
+            OutputFile.write("json", json, PlanJson.write(report) + "\n");
         }
         if (svg != null) {
-            write("svg", svg, PlanSvg.write(report));
+            OutputFile.write("svg", svg, PlanSvg.write(report));
         }
         System.out.print(PlanText.write(report, full));
         return ExitCode.DONE;
@@ -151,27 +125,6 @@ final class PlanCommand implements Callable<Integer> {
             return CuSeqlens.of(offsets.segment().toArray(ValueLayout.JAVA_INT));
         } catch (IllegalArgumentException e) {
             throw new KcpException(KcpException.Code.BAD_DATA, path + ": " + e.getMessage(), e);
-        }
-    }
-
-    private Partition explicit(CuSeqlens cuSeqlens) {
-        try {
-            Partition partition = Partition.ofFragments(cuSeqlens, ConvInput.readFragments(fragments));
-            if (world != null && world != partition.ranks()) {
-                throw new IllegalArgumentException(
-                        "lists for another number of ranks: lists=" + partition.ranks() + " world=" + world);
-            }
-            return partition;
-        } catch (IllegalArgumentException e) {
-            throw new KcpException(KcpException.Code.BAD_DATA, fragments + ": " + e.getMessage(), e);
-        }
-    }
-
-    private static void write(String option, Path path, String text) {
-        try {
-            Files.writeString(path, text);
-        } catch (IOException e) {
-            throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: " + option + "=" + path, e);
         }
     }
 }

@@ -29,13 +29,18 @@ final class RankOptions {
      * @throws IllegalArgumentException if there are too few or too many, or the launcher says otherwise
      */
     int ranks(Optional<RankInfo> me, IntSupplier otherwise) {
-        int ranks = world != null ? world : me.map(RankInfo::worldSize).orElseGet(otherwise::getAsInt);
-        if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
-            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
-        }
+        int ranks = checked(world != null ? world : me.map(RankInfo::worldSize).orElseGet(otherwise::getAsInt));
         if (me.isPresent() && me.get().worldSize() != ranks) {
             throw new IllegalArgumentException("--world contradicts the environment: world=" + ranks + " WORLD_SIZE="
                     + me.get().worldSize());
+        }
+        return ranks;
+    }
+
+    /** The number of ranks, if a job can have so many. */
+    static int checked(int ranks) {
+        if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
+            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
         }
         return ranks;
     }
