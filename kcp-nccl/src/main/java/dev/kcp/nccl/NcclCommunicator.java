@@ -95,6 +95,14 @@ public final class NcclCommunicator implements Communicator {
      * Joins the job's communicator of all ranks, as {@link TcpCommunicator#join(RankInfo, Duration)} does for host memory.
      *
      * @param compute on this rank's GPU, see {@link dev.kcp.conv.cuda.CudaDevice#ordinalFor}
+     */
+    public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline) {
+        return join(me, compute, library, deadline, Route.DIRECT);
+    }
+
+    /**
+     * As above, with rows by a given route.
+     *
      * @param route equal on all ranks
      */
     public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline, Route route) {
