@@ -94,6 +94,14 @@ public interface Communicator extends AutoCloseable {
      */
     PendingAgreement agree(String what, String statement);
 
+    /**
+     * Ranks of the job, members of this group, that have not made this rank's latest call as far as is known here: whom
+     * others wait for. Empty where calls are not told to all.
+     */
+    default List<Integer> lateRanks() {
+        return List.of();
+    }
+
     /** The latest calls of this rank, for reports of what ranks did before they hung or failed. */
     CallRecorder recorder();
 

@@ -68,6 +68,11 @@ final class GroupCommunicator implements Communicator {
     }
 
     @Override
+    public List<Integer> lateRanks() {
+        return mesh.locked(state::behind);
+    }
+
+    @Override
     public CommunicatorStats stats() {
         return counter.read();
     }

@@ -211,9 +211,18 @@ final class GroupState {
 
     /** Ranks that are too far behind for call n to begin. */
     List<Integer> tooFarBehind(long call) {
+        return notAt(call - MAX_CALLS_AHEAD);
+    }
+
+    /** Ranks that have not made this rank's latest call. */
+    List<Integer> behind() {
+        return notAt(callsMade - 1);
+    }
+
+    private List<Integer> notAt(long call) {
         List<Integer> behind = new ArrayList<>();
         for (int world : members) {
-            if (world != worldRank && peer(world).lastCall < call - MAX_CALLS_AHEAD) {
+            if (world != worldRank && peer(world).lastCall < call) {
                 behind.add(world);
             }
         }

@@ -11,7 +11,10 @@ import java.lang.foreign.ValueLayout;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -191,5 +194,36 @@ class CollectivesTest {
             assertThat(((KcpException) outcome).code()).isEqualTo(Code.RANK_FAILED);
             assertThat(((KcpException) outcome).getMessage()).isEqualTo("rank 3 failed: bad batch");
         });
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "tcp"})
+    void ranksThatHaveNotComeToTheLatestCallAreKnown(String transport) throws Exception {
+        CountDownLatch seen = new CountDownLatch(2);
+        Ranks.run(transport, 3, c -> {
+            Call call = Call.of(Call.Kind.EXCHANGE, "no rows");
+            assertThat(c.lateRanks()).as("before any call").isEmpty();
+            c.barrier("begin");
+            if (c.rank() == 1) {
+                assertThat(seen.await(30, TimeUnit.SECONDS)).isTrue();
+            }
+            // A rank with nothing to receive goes on before the others come.
+            c.exchange(call, List.of(), List.of()).await();
+            if (c.rank() != 1) {
+                eventually(() -> c.lateRanks().equals(List.of(1)));
+                seen.countDown();
+            }
+            eventually(() -> c.lateRanks().isEmpty());
+            c.barrier("end");
+            return null;
+        });
+    }
+
+    private static void eventually(BooleanSupplier isSo) throws InterruptedException {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+        while (!isSo.getAsBoolean()) {
+            assertThat(System.nanoTime()).as("waited too long").isLessThan(end);
+            Thread.sleep(1);
+        }
     }
 }

@@ -44,6 +44,11 @@ final class CallAnnouncer implements AutoCloseable {
         }
     }
 
+    /** Ranks that did not tell of the latest call that was told here. */
+    List<Integer> lateRanks() {
+        return told.lateRanks();
+    }
+
     /** Waits until every rank has said the same; apart from what others state, who may do so on other threads. */
     void agree(String what, String statement) {
         told.agree(what, statement).await();

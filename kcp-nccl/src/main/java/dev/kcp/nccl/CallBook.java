@@ -47,6 +47,11 @@ final class CallBook implements AutoCloseable {
         total.add(perReplay);
     }
 
+    /** Ranks that have not made the latest call of this rank, as far as they have told. */
+    List<Integer> lateRanks() {
+        return announcer.lateRanks();
+    }
+
     /** Waits until every rank has said the same of something. */
     void agree(String what, String statement) {
         announcer.agree(what, statement);

@@ -9,6 +9,7 @@ import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.conv.cuda.CudaStream;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.Supplier;
 
 /**
  * Ends the group when something goes wrong on the device, and what is on the device when the group ends: late work, NCCL's
@@ -23,22 +24,28 @@ final class GroupGuard implements AutoCloseable {
     private final DirectRoute direct;
     private final HeaderedMessages messages;
     private final Duration deadline;
+    private final Supplier<List<Integer>> lateRanks;
     private final ExchangeWatch watch;
     private volatile Thread ending;
 
-    /** @param group null in a group of one rank */
+    /**
+     * @param group null in a group of one rank
+     * @param lateRanks ranks that have not made this rank's latest call
+     */
     GroupGuard(
             Communicator control,
             NcclGroup group,
             DirectRoute direct,
             HeaderedMessages messages,
             CudaDevice device,
-            Duration deadline) {
+            Duration deadline,
+            Supplier<List<Integer>> lateRanks) {
         this.control = control;
         this.group = group;
         this.direct = direct;
         this.messages = messages;
         this.deadline = deadline;
+        this.lateRanks = lateRanks;
         watch = new ExchangeWatch(device, deadline, this::look, this::overdue);
         control.onFailure(this::startEnd);
     }
@@ -66,8 +73,14 @@ final class GroupGuard implements AutoCloseable {
     private void overdue(Object what) {
         control.abort(
                 Code.DEADLINE,
-                "rank " + control.worldRank() + " has work on its GPU that does not end: work=" + what
+                "rank " + control.worldRank() + " has work on its GPU that does not end: work=" + what + silent()
                         + " deadlineMillis=" + deadline.toMillis());
+    }
+
+    /** Whom the work may wait for, since they have not come to it; nothing where all have. */
+    private String silent() {
+        List<Integer> late = lateRanks.get();
+        return late.isEmpty() ? "" : " silentRanks=" + late;
     }
 
     /** Marks the end of what is on the stream now; it must be reached within the deadline. */
@@ -90,7 +103,8 @@ final class GroupGuard implements AutoCloseable {
             try {
                 group.until(end::isReached, "work on the GPU");
             } catch (KcpException e) {
-                control.abort(e.code(), "rank " + control.worldRank() + ": " + e.getMessage());
+                String whom = e.code() == Code.DEADLINE ? silent() : "";
+                control.abort(e.code(), "rank " + control.worldRank() + ": " + e.getMessage() + whom);
                 control.checkAlive();
                 throw e;
             }

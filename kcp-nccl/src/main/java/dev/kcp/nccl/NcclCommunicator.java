@@ -125,7 +125,7 @@ public final class NcclCommunicator implements Communicator {
                 : new NcclGroup(size(), rank(), uniqueId, device, stream.handle(), deadline, control::checkAlive);
         calls = new CallBook(new CallAnnouncer(control.split(0, rank())));
         direct = group != null && route == Route.DIRECT ? DirectRoute.open(control, stream) : DirectRoute.none(size());
-        guard = new GroupGuard(control, group, direct, messages, device, deadline);
+        guard = new GroupGuard(control, group, direct, messages, device, deadline, calls::lateRanks);
         transfers = new Transfers(compute, stream, group, direct, messages, guard);
         graphs = new CapturedGraphs(compute, calls, transfers);
         if (group != null) {

@@ -161,6 +161,11 @@ final class HollowExchanges implements Communicator {
     }
 
     @Override
+    public List<Integer> lateRanks() {
+        return real.lateRanks();
+    }
+
+    @Override
     public CallRecorder recorder() {
         return real.recorder();
     }
