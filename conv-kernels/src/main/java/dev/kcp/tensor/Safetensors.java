@@ -110,8 +110,8 @@ public final class Safetensors implements AutoCloseable {
         if (headerBytes < 2 || headerBytes > Math.min(MAX_HEADER_BYTES, fileBytes - LENGTH_BYTES)) {
             throw bad(
                     path,
-                    "claims a header that it cannot hold: headerBytes=" + Long.toUnsignedString(headerBytes)
-                            + " fileBytes=" + fileBytes,
+                    "is not a whole safetensors file, it claims a header that it cannot hold: headerBytes="
+                            + Long.toUnsignedString(headerBytes) + " fileBytes=" + fileBytes,
                     null);
         }
         JsonNode header;

@@ -45,8 +45,9 @@ public record RankInfo(
         if (store == null
                 && file == null
                 && (masterHost == null || masterHost.isBlank() || masterPort < 1 || masterPort > 65535)) {
-            throw new IllegalArgumentException("neither a store nor a master nor a file to meet at: KCP_STORE=null"
-                    + " KCP_RENDEZVOUS_FILE=null MASTER_ADDR=" + masterHost + " MASTER_PORT=" + masterPort);
+            throw new IllegalArgumentException(
+                    "ranks have no place to meet, set MASTER_ADDR and MASTER_PORT (1 to 65535)"
+                            + " or KCP_RENDEZVOUS_FILE: MASTER_ADDR=" + masterHost + " MASTER_PORT=" + masterPort);
         }
     }
 

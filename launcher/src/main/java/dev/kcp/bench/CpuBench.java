@@ -22,6 +22,10 @@ import java.util.concurrent.CountDownLatch;
 public final class CpuBench {
     private static final long COPY_BYTES = 256L << 20;
     private static final int COPY_RUNS = 9;
+
+    /** A small shape's calls are over long before the JVM has compiled its loops, however many are not counted. */
+    private static final long WARM_NANOS = 1_500_000_000;
+
     private static final int FORWARD_BYTES = 4;
     private static final int BACKWARD_BYTES = 6;
 
@@ -57,12 +61,7 @@ public final class CpuBench {
                 rows.add(measure(engine, backward, shape, gigabytesPerSecond));
             }
         }
-        return new BenchReport(
-                machine(),
-                "cpu " + threads + (threads == 1 ? " thread" : " threads"),
-                gigabytesPerSecond,
-                commit,
-                rows);
+        return new BenchReport(machine(), threads(threads), gigabytesPerSecond, commit, rows);
     }
 
     private BenchRow measure(CpuConvEngine engine, boolean backward, BenchShape shape, double gigabytesPerSecond) {
@@ -101,7 +100,8 @@ public final class CpuBench {
     }
 
     private double[] times(Runnable body) {
-        for (int i = 0; i < Math.max(3, iterations / 2); i++) {
+        long warmUntil = System.nanoTime() + WARM_NANOS;
+        for (int i = 0; i < Math.max(3, iterations / 2) || System.nanoTime() < warmUntil; i++) {
             body.run();
         }
         double[] times = new double[iterations];
@@ -157,6 +157,11 @@ public final class CpuBench {
             tensor.segment().setAtIndex(ValueLayout.JAVA_SHORT, i, numbers[(int) (i * 31 % numbers.length)]);
         }
         return tensor;
+    }
+
+    /** {@code cpu N threads}, as reports call what computed. */
+    public static String threads(int threads) {
+        return "cpu " + threads + (threads == 1 ? " thread" : " threads");
     }
 
     /** The processor and its cores. */

@@ -1,6 +1,5 @@
 package dev.kcp.launcher;
 
-import dev.kcp.KcpException;
 import dev.kcp.bench.BenchFiles;
 import dev.kcp.bench.BenchHtml;
 import dev.kcp.bench.BenchReport;
@@ -19,8 +18,6 @@ import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.core.Layout;
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
@@ -44,8 +41,10 @@ import picocli.CommandLine.Spec;
         versionProvider = Version.class,
         sortOptions = false,
         description = {
-            "forward and backward time the single-rank op. The floor is the least bytes it must move (forward 4, backward 6 "
-                    + "per element) at the speed of a plain copy in the same run; the ratio is the median time over the floor.",
+            "Times the convolution and what its halo costs.",
+            "forward and backward time the single-rank op. The floor is the time of a plain copy in the same run of the "
+                    + "least bytes that the op must move (forward 4, backward 6 per element); the ratio is the median "
+                    + "time over the floor.",
             "step times one layer over --world ranks against the single-rank op of as many tokens in the same run; S of "
                     + "--shapes is one rank's share. exchange times a halo exchange with the next rank against a copy of "
                     + "as many bytes. Both with ranks as threads, processes (--transport tcp) or GPUs (nccl).",
@@ -157,8 +156,19 @@ final class BenchCommand implements Callable<Integer> {
             List<BenchReport> reports = operands.stream()
                     .map(file -> BenchFiles.read(Path.of(file)))
                     .toList();
-            write("report", html, BenchHtml.write(reports));
+            OutputFile.write("report", html, BenchHtml.write(reports));
             return ExitCode.DONE;
+        }
+        OutputFile.require("json", json);
+        OutputFile.require("report", html);
+        OptionRange.atLeast("--iterations", iterations, 1);
+        if (threads != null) {
+            OptionRange.atLeast("--threads", threads, 1);
+        }
+        for (long bytes : sizes) {
+            if (bytes < Float.BYTES || bytes % Float.BYTES != 0) {
+                throw new IllegalArgumentException("--sizes must be positive multiples of 4 bytes: size=" + bytes);
+            }
         }
         List<BenchShape> parsed = shapes.stream().map(BenchShape::parse).toList();
         ConvOptions options = new ConvOptions(policy, math, false);
@@ -193,7 +203,8 @@ final class BenchCommand implements Callable<Integer> {
             List<BenchRow> rows = op == Op.STEP
                     ? new StepBench(communicator, engine, rule, options, iterations).run(parsed)
                     : new ExchangeBench(communicator, engine, iterations).run(sizes);
-            String where = gpus ? DeviceCopies.of(engine).deviceName() : "cpu " + cpuThreads(ranks) + " threads a rank";
+            String where =
+                    gpus ? DeviceCopies.of(engine).deviceName() : CpuBench.threads(cpuThreads(ranks)) + " a rank";
             return new BenchReport(CpuBench.machine(), where, 0, Version.commit(), rows);
         };
         List<BenchReport> reports;
@@ -222,18 +233,10 @@ final class BenchCommand implements Callable<Integer> {
     private void print(BenchReport report) {
         System.out.print(report.toTable());
         if (json != null) {
-            write("json", json, report.toJson() + "\n");
+            OutputFile.write("json", json, report.toJson() + "\n");
         }
         if (html != null) {
-            write("report", html, BenchHtml.write(List.of(report)));
-        }
-    }
-
-    private static void write(String option, Path path, String text) {
-        try {
-            Files.writeString(path, text);
-        } catch (IOException e) {
-            throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: " + option + "=" + path, e);
+            OutputFile.write("report", html, BenchHtml.write(List.of(report)));
         }
     }
 
@@ -244,10 +247,11 @@ final class BenchCommand implements Callable<Integer> {
                 .findFirst();
         String wrong = null;
         if (named.isPresent() && operands.size() > 1) {
-            wrong = "one operation, and no files beside it: OP=" + operands;
+            wrong = "one run times one operation; leave out the rest: OP=" + operands;
         } else if (named.isEmpty() && html == null) {
-            wrong = "no such operation, choose forward, backward, step or exchange; files need --report: OP="
-                    + operands.getFirst();
+            wrong =
+                    "no such operation, choose forward, backward, step or exchange (or with --report FILE, files to draw): OP="
+                            + operands.getFirst();
         } else if (named.isEmpty() && json != null) {
             wrong = "--json needs an operation to time: json=" + json;
         }

@@ -1,6 +1,5 @@
 package dev.kcp.launcher;
 
-import dev.kcp.KcpException;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.conv.ConvMath;
@@ -11,6 +10,7 @@ import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.tensor.DType;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -91,7 +91,7 @@ final class ConvCommand implements Callable<Integer> {
 
     @Option(
             names = "--handle",
-            description = "Drop what forward saved and recompute it inside backward, without a second exchange.")
+            description = "With --backward: drop what forward saved and recompute it, without a second exchange.")
     private boolean handle;
 
     @Mixin
@@ -170,17 +170,20 @@ final class ConvCommand implements Callable<Integer> {
             return compare();
         }
         requireFiles();
+        if (handle && !backward) {
+            throw new IllegalArgumentException(
+                    "--handle needs --backward, which recomputes: handle=true backward=false");
+        }
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = ranks(me);
-        if (align < 1) {
-            throw new IllegalArgumentException("--align starts at 1: align=" + align);
-        }
+        OptionRange.atLeast("--align", align, 1);
+        ConvInput.refuseLayoutBeside(fragments, spec.commandLine().getParseResult());
         Duration deadline = rankOptions.deadline();
         Layout rule = Layout.parse(layout);
         refuseMissingDevices(ranks);
-        Path folder = out.toAbsolutePath().getParent();
-        if (!Files.isDirectory(folder) || Files.isDirectory(out)) {
-            throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: out=" + out);
+        OutputFile.require("out", out);
+        if (isSameFile(in, out)) {
+            throw new IllegalArgumentException("--out would overwrite the file of --in: in=" + in + " out=" + out);
         }
         try (ConvInput input = ConvInput.open(in, backward, slack)) {
             Partition partition = fragments == null ? input.partition(rule, ranks, align) : input.partition(fragments);
@@ -232,6 +235,14 @@ final class ConvCommand implements Callable<Integer> {
                     .filter(Objects::nonNull)
                     .toList();
             throw new ParameterException(spec.commandLine(), "Missing required options: " + String.join(", ", missing));
+        }
+    }
+
+    private static boolean isSameFile(Path one, Path other) {
+        try {
+            return Files.isSameFile(one, other);
+        } catch (IOException e) {
+            return false; // one of them does not exist
         }
     }
 

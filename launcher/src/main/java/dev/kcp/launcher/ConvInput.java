@@ -22,6 +22,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.Supplier;
+import picocli.CommandLine.ParseResult;
 
 /**
  * The safetensors file that {@code kcp conv} reads: x, weight, cu_seqlens, and where they are there bias and dy. All that
@@ -90,6 +91,26 @@ final class ConvInput implements AutoCloseable {
         return ofFile(fragmentsFile, () -> Partition.ofFragments(cuSeqlens, readFragments(fragmentsFile)));
     }
 
+    /**
+     * Refuses an option that --fragments would leave without effect.
+     *
+     * @param fragments the option's value, or null where it was not given
+     */
+    static void refuseLayoutBeside(Path fragments, ParseResult parsed) {
+        for (String option : List.of("--layout", "--align")) {
+            if (fragments != null && parsed.hasMatchedOption(option)) {
+                throw new IllegalArgumentException(
+                        "--fragments takes the place of " + option + ", leave one out: fragments=" + fragments);
+            }
+        }
+    }
+
+    /**
+     * A fragments file: JSON, one list per rank of [document, offset, length].
+     *
+     * @throws KcpException BAD_DATA if it cannot be read or is not JSON
+     * @throws IllegalArgumentException if it is other JSON
+     */
     static List<List<Fragment>> readFragments(Path path) {
         JsonNode root;
         try {
@@ -97,7 +118,10 @@ final class ConvInput implements AutoCloseable {
         } catch (JsonProcessingException e) {
             throw new KcpException(KcpException.Code.BAD_DATA, path + " is not JSON: " + e.getOriginalMessage(), e);
         } catch (IOException e) {
-            throw new KcpException(KcpException.Code.BAD_DATA, path + " cannot be read", e);
+            throw new KcpException(
+                    KcpException.Code.BAD_DATA,
+                    path + (Files.exists(path) ? " cannot be read: " + e.getMessage() : " does not exist"),
+                    e);
         }
         if (root == null || !root.isArray()) {
             throw new IllegalArgumentException("fragments are one list per rank: found=" + root);

@@ -73,19 +73,19 @@ public record LaunchSpec(
             throw new IllegalArgumentException("restarts must not be negative: max-restarts=" + maxRestarts);
         }
         if (!output.shown().meets(ranks)) {
-            throw new IllegalArgumentException("no rank of the job is to be shown: filter-ranks="
+            throw new IllegalArgumentException("--filter-ranks names no rank of this job: filter-ranks="
                     + output.shown().text() + " n=" + ranks);
         }
         environment = Map.copyOf(environment);
         for (String name : environment.keySet()) {
             if (name.isEmpty() || name.indexOf('=') >= 0 || name.indexOf('\0') >= 0) {
-                throw new IllegalArgumentException("no name of an environment variable: name=" + name);
+                throw new IllegalArgumentException("not the name of an environment variable: name=" + name);
             }
         }
         Set<String> taken = new java.util.TreeSet<>(environment.keySet());
         taken.retainAll(JobEnvironment.NAMES);
         if (!taken.isEmpty()) {
-            throw new IllegalArgumentException("environment variables that the launcher sets: names=" + taken);
+            throw new IllegalArgumentException("the launcher sets these environment variables itself: names=" + taken);
         }
     }
 

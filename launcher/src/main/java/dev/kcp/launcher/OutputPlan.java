@@ -28,7 +28,7 @@ public record OutputPlan(Style style, Optional<Path> logFolder, boolean tee, Ran
         Objects.requireNonNull(style, "style");
         Objects.requireNonNull(shown, "shown");
         if (tee && logFolder.isEmpty()) {
-            throw new IllegalArgumentException("--tee needs --log-dir: tee=true log-dir=null");
+            throw new IllegalArgumentException("--tee needs --log-dir DIR: log-dir=none");
         }
     }
 

@@ -11,16 +11,17 @@ import dev.kcp.plan.PlanText;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Safetensors;
 import dev.kcp.tensor.Tensor;
-import java.io.IOException;
 import java.lang.foreign.ValueLayout;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
 
 /** {@code kcp plan}: who owns which tokens, and which rows travel, before anything is computed. */
 @Command(
@@ -87,7 +88,7 @@ final class PlanCommand implements Callable<Integer> {
             defaultValue = "1024",
             paramLabel = "C",
             description = "Channels of the layer, for the bytes (${DEFAULT-VALUE}).")
-    private long channels;
+    private int channels;
 
     @Option(names = "--json", paramLabel = "FILE", description = "Also write all of it as JSON.")
     private Path json;
@@ -98,15 +99,27 @@ final class PlanCommand implements Callable<Integer> {
     @Option(names = "--full", description = "Print every document, rank and edge, however many.")
     private boolean full;
 
+    @Spec
+    private CommandSpec spec;
+
     @Override
     public Integer call() {
-        if ((lengths == null) == (cuSeqlensFile == null)) {
-            throw new IllegalArgumentException("give the documents by --lengths or by --cu-seqlens: lengths=" + lengths
-                    + " cuSeqlens=" + cuSeqlensFile);
+        if (lengths == null && cuSeqlensFile == null) {
+            throw new ParameterException(
+                    spec.commandLine(), "no documents are given: use --lengths N,N,... or --cu-seqlens FILE");
         }
-        if (world != null && (world < 1 || world > LaunchSpec.MAX_RANKS)) {
-            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + world);
+        if (lengths != null && cuSeqlensFile != null) {
+            throw new IllegalArgumentException("--lengths and --cu-seqlens exclude each other: lengths="
+                    + String.join(",", lengths) + " cu-seqlens=" + cuSeqlensFile);
         }
+        if (world != null) {
+            OptionRange.within("--world", world, 1, LaunchSpec.MAX_RANKS);
+        }
+        OptionRange.atLeast("--align", align, 1);
+        ConvInput.refuseLayoutBeside(fragments, spec.commandLine().getParseResult());
+        OptionRange.channels(channels);
+        OutputFile.require("json", json);
+        OutputFile.require("svg", svg);
         Layout rule = Layout.parse(layout);
         CuSeqlens cuSeqlens = lengths != null ? CuSeqlens.ofLengths(parse(lengths)) : read(cuSeqlensFile);
         PlanReport report = fragments == null
@@ -114,10 +127,10 @@ final class PlanCommand implements Callable<Integer> {
                         Partition.of(rule, cuSeqlens, world == null ? 1 : world, align), rule.label(), align, channels)
                 : PlanReport.of(explicit(cuSeqlens), "fragments", 0, channels);
         if (json != null) {
-            write("json", json, PlanJson.write(report) + "\n");
+            OutputFile.write("json", json, PlanJson.write(report) + "\n");
         }
         if (svg != null) {
-            write("svg", svg, PlanSvg.write(report));
+            OutputFile.write("svg", svg, PlanSvg.write(report));
         }
         System.out.print(PlanText.write(report, full));
         return ExitCode.DONE;
@@ -131,12 +144,15 @@ final class PlanCommand implements Callable<Integer> {
             try {
                 int count = parts.length == 1 ? 1 : Integer.parseInt(parts[1]);
                 if (parts.length > 2 || count < 0 || count > MOST_DOCUMENTS - all.size()) {
-                    throw new IllegalArgumentException("a length is N or NxCOUNT, of at most " + MOST_DOCUMENTS
-                            + " documents in all: length=" + text);
+                    throw new IllegalArgumentException("--lengths takes N or NxCOUNT separated by commas, at most "
+                            + MOST_DOCUMENTS + " documents in all: length=" + text);
                 }
                 all.addAll(Collections.nCopies(count, Integer.valueOf(parts[0])));
             } catch (NumberFormatException e) {
-                throw new IllegalArgumentException("a length is N or NxCOUNT: length=" + text, e);
+                throw new IllegalArgumentException(
+                        "--lengths takes N or NxCOUNT separated by commas, N up to " + Integer.MAX_VALUE + ": length="
+                                + text,
+                        e);
             }
         }
         return all.stream().mapToInt(Integer::intValue).toArray();
@@ -158,20 +174,12 @@ final class PlanCommand implements Callable<Integer> {
         try {
             Partition partition = Partition.ofFragments(cuSeqlens, ConvInput.readFragments(fragments));
             if (world != null && world != partition.ranks()) {
-                throw new IllegalArgumentException(
-                        "lists for another number of ranks: lists=" + partition.ranks() + " world=" + world);
+                throw new IllegalArgumentException("it has lists for another number of ranks than --world: lists="
+                        + partition.ranks() + " world=" + world);
             }
             return partition;
         } catch (IllegalArgumentException e) {
             throw new KcpException(KcpException.Code.BAD_DATA, fragments + ": " + e.getMessage(), e);
-        }
-    }
-
-    private static void write(String option, Path path, String text) {
-        try {
-            Files.writeString(path, text);
-        } catch (IOException e) {
-            throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: " + option + "=" + path, e);
         }
     }
 }

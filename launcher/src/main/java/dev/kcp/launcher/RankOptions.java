@@ -30,9 +30,7 @@ final class RankOptions {
      */
     int ranks(Optional<RankInfo> me, IntSupplier otherwise) {
         int ranks = world != null ? world : me.map(RankInfo::worldSize).orElseGet(otherwise::getAsInt);
-        if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
-            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
-        }
+        OptionRange.within("--world", ranks, 1, LaunchSpec.MAX_RANKS);
         if (me.isPresent() && me.get().worldSize() != ranks) {
             throw new IllegalArgumentException("--world contradicts the environment: world=" + ranks + " WORLD_SIZE="
                     + me.get().worldSize());
@@ -42,9 +40,6 @@ final class RankOptions {
 
     /** Longest wait of one rank for another. */
     Duration deadline() {
-        if (deadlineSeconds < 1) {
-            throw new IllegalArgumentException("--deadline must be at least 1 second: deadline=" + deadlineSeconds);
-        }
-        return Duration.ofSeconds(deadlineSeconds);
+        return Duration.ofSeconds(OptionRange.atLeast("--deadline", deadlineSeconds, 1));
     }
 }
