@@ -23,6 +23,7 @@ final class UsageLine {
     private static final Pattern FEW_VALUES =
             Pattern.compile("option '([^']+)'.* requires at least (\\d+) values, but only (\\d+) were specified.*");
     private static final Pattern MISSING = Pattern.compile("Missing required (?:options?|parameters?): (.*)");
+    private static final Pattern OPTION = Pattern.compile("'(-[^']+)'");
     private static final Pattern QUOTED = Pattern.compile("'([^'=]+)=?([^']*)'");
 
     /** A word that differs in more letters than this is another word. */
@@ -75,9 +76,15 @@ final class UsageLine {
 
     private static String ofUnmatched(UnmatchedArgumentException unmatched) {
         CommandLine command = unmatched.getCommandLine();
-        String first = unmatched.getUnmatched().getFirst();
+        // The list is empty where the word stands among the values of an option that takes several.
+        Matcher named = OPTION.matcher(unmatched.getMessage());
+        boolean isValue = unmatched.getUnmatched().isEmpty();
+        if (isValue && !named.find()) {
+            return unmatched.getMessage();
+        }
+        String first = isValue ? named.group(1) : unmatched.getUnmatched().getFirst();
         List<String> known = new ArrayList<>();
-        if (unmatched.isUnknownOption()) {
+        if (isValue || unmatched.isUnknownOption()) {
             command.getCommandSpec().options().forEach(option -> known.addAll(List.of(option.names())));
             return "no such option: " + first + nearest(first.replaceFirst("=.*", ""), known);
         }

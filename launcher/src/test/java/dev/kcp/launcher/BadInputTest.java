@@ -62,6 +62,7 @@ class BadInputTest {
             conv --in @/text --out @/new --handle             | 2 | --handle needs --backward, which recomputes: handle=true backward=false
             conv --in @/text --out @/new --device gpu         | 2 | --device must be one of cpu, cuda: device=gpu (see kcp conv --help)
             train                                             | 2 | --data PATH is missing (see kcp train --help)
+            train --data @/text --step 9                      | 2 | no such option: --step; did you mean --steps? (see kcp train --help)
             train --data @/text --tokens 0                    | 2 | --tokens must be at least 1: tokens=0
             train --data @/text --clip 0                      | 2 | --clip must be above 0: clip=0.0
             train --data @/text --clip much                   | 2 | --clip must be a number: clip=much (see kcp train --help)
