@@ -32,6 +32,9 @@ public record RankInfo(
         RendezvousFile file,
         String jobId,
         String secret) {
+    /**
+     * @throws IllegalArgumentException if a rank is out of range or there is no place to meet; the text names the variables
+     */
     public RankInfo {
         Objects.requireNonNull(jobId, "jobId");
         Objects.requireNonNull(secret, "secret");

@@ -26,6 +26,8 @@ public final class KcpConv1d {
     private ExchangeCounts counts = ExchangeCounts.NONE;
 
     /**
+     * The convolution of a layer, which hides its exchanges behind the main programs.
+     *
      * @param label the layer's name, equal on all ranks; errors name it
      */
     public KcpConv1d(String label, ConvOptions options) {
@@ -33,6 +35,8 @@ public final class KcpConv1d {
     }
 
     /**
+     * The convolution of a layer.
+     *
      * @param overlap whether the main programs run beside the exchange; without, they wait for it, for comparison. The
      *     bits are the same
      */

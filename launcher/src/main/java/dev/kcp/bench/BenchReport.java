@@ -17,6 +17,7 @@ import java.util.Locale;
  */
 public record BenchReport(
         String machine, String device, double copyGigabytesPerSecond, String commit, List<BenchRow> rows) {
+    /** Copies the rows. */
     public BenchReport {
         rows = List.copyOf(rows);
     }

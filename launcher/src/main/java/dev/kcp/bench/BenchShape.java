@@ -8,6 +8,7 @@ package dev.kcp.bench;
  * @param documents at least 1
  */
 public record BenchShape(int tokens, int channels, int documents) {
+    /** @throws IllegalArgumentException if C is no multiple of 8 or there are more documents than tokens */
     public BenchShape {
         if (documents < 1 || tokens < documents || channels < 8 || channels % 8 != 0) {
             throw new IllegalArgumentException("a shape has C a multiple of 8 and from 1 to S documents: S=" + tokens

@@ -34,6 +34,8 @@ public final class CpuBench {
     private final ConvOptions options;
 
     /**
+     * A bench of the CPU.
+     *
      * @param threads of the op, and of the copy that it is compared to
      * @param iterations timed calls of each shape
      * @throws IllegalArgumentException if one is below 1

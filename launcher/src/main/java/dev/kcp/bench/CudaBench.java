@@ -42,6 +42,8 @@ public final class CudaBench {
     private record Buffers(Tensor x, Tensor dy, Tensor out) {}
 
     /**
+     * A bench of one GPU.
+     *
      * @param ordinal the device's number among the visible ones
      * @param iterations timed calls of each shape
      * @throws IllegalArgumentException if iterations is below 1

@@ -24,6 +24,7 @@ public record OutputPlan(Style style, Optional<Path> logFolder, boolean tee, Ran
         RANK0_STDOUT_RAW
     }
 
+    /** @throws IllegalArgumentException if output is to be doubled but goes to no file */
     public OutputPlan {
         Objects.requireNonNull(style, "style");
         Objects.requireNonNull(shown, "shown");

@@ -56,8 +56,11 @@ public final class CurveCharts {
 
     /** What a chart shows. */
     public enum Kind {
+        /** Nats per byte. */
         LOSS,
+        /** Tokens per second. */
         SPEED,
+        /** Milliseconds of a step, split into compute, exchange and optimizer. */
         TIME
     }
 
