@@ -2,7 +2,6 @@ package dev.kcp.conv;
 
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Comparator;
 import java.util.List;
 
 /**
@@ -70,20 +69,6 @@ public final class ShardTables implements Shard {
         }
     }
 
-    /**
-     * Local rows {@code [begin, end)} of one fragment inside one leaf.
-     *
-     * @param fragment the fragment's place in the shard
-     */
-    public record Run(int fragment, int begin, int end, int packedBegin) {}
-
-    /**
-     * The shard's tokens of one leaf, in token order.
-     *
-     * @param key the leaf, or the share of it where other ranks own the rest
-     */
-    public record Share(NodeKey key, List<Run> runs) {}
-
     private final long packedTokens;
     private final int[] begin;
     private final int[] historyRow;
@@ -92,24 +77,27 @@ public final class ShardTables implements Shard {
     private final int[] tailBegin;
     private final int headRows;
     private final int tailRows;
-    private final List<Share> shares;
-    private final List<NodeKey> nodes;
+    private final LeafTable leaves;
 
     private ShardTables(long packedTokens, List<Span> spans, int[] historyRow, int[] owedRow, SeamRows seams) {
         this.packedTokens = packedTokens;
         this.historyRow = historyRow;
         this.owedRow = owedRow;
-        int fragments = spans.size();
-        begin = new int[fragments + 1];
-        for (int f = 0; f < fragments; f++) {
-            begin[f + 1] = Math.addExact(begin[f], spans.get(f).length());
-        }
+        begin = begins(spans);
         headBegin = seams.headBegin();
         tailBegin = seams.tailBegin();
         headRows = seams.headRows();
         tailRows = seams.tailRows();
-        shares = shares(packedTokens, spans, begin);
-        nodes = nodes(packedTokens, shares);
+        leaves = LeafTable.of(packedTokens, spans);
+    }
+
+    /** First local row of each fragment, and their end. */
+    static int[] begins(List<Span> spans) {
+        int[] begin = new int[spans.size() + 1];
+        for (int f = 0; f < spans.size(); f++) {
+            begin[f + 1] = Math.addExact(begin[f], spans.get(f).length());
+        }
+        return begin;
     }
 
     /**
@@ -144,57 +132,6 @@ public final class ShardTables implements Shard {
         int[] none = new int[HISTORY * spans.size()];
         Arrays.fill(none, -1);
         return new ShardTables(cuSeqlens[cuSeqlens.length - 1], spans, none, none, SeamRows.of(spans));
-    }
-
-    /** As {@link #nodes()} of a shard with these fragments, for those who know other ranks' fragments. */
-    public static List<NodeKey> nodesOf(long packedTokens, List<Span> spans) {
-        int[] begin = new int[spans.size() + 1];
-        for (int f = 0; f < spans.size(); f++) {
-            begin[f + 1] = Math.addExact(begin[f], spans.get(f).length());
-        }
-        return nodes(packedTokens, shares(packedTokens, spans, begin));
-    }
-
-    private static List<Share> shares(long packedTokens, List<Span> spans, int[] begin) {
-        List<Run> runs = new ArrayList<>();
-        boolean inOrder = true;
-        int last = -1;
-        for (int f = 0; f < spans.size(); f++) {
-            Span span = spans.get(f);
-            int packedEnd = span.packedBegin() + span.length();
-            for (int p = span.packedBegin(); p < packedEnd; ) {
-                int next = (int) Math.min(packedEnd, ((long) p / NodeStack.LEAF_TOKENS + 1) * NodeStack.LEAF_TOKENS);
-                int row = begin[f] + p - span.packedBegin();
-                runs.add(new Run(f, row, row + next - p, p));
-                inOrder &= p > last;
-                last = p;
-                p = next;
-            }
-        }
-        if (!inOrder) {
-            runs.sort(Comparator.comparingInt(Run::packedBegin));
-        }
-        List<Share> shares = new ArrayList<>();
-        for (int i = 0; i < runs.size(); ) {
-            long leaf = runs.get(i).packedBegin() / NodeStack.LEAF_TOKENS;
-            long leafEnd = Math.min(packedTokens, (leaf + 1) * NodeStack.LEAF_TOKENS);
-            long owned = 0;
-            int j = i;
-            for (; j < runs.size() && runs.get(j).packedBegin() < leafEnd; j++) {
-                owned += runs.get(j).end() - runs.get(j).begin();
-            }
-            boolean whole = owned == leafEnd - leaf * NodeStack.LEAF_TOKENS;
-            NodeKey key = new NodeKey(0, leaf, whole ? -1 : runs.get(i).packedBegin());
-            shares.add(new Share(key, List.copyOf(runs.subList(i, j))));
-            i = j;
-        }
-        return List.copyOf(shares);
-    }
-
-    private static List<NodeKey> nodes(long packedTokens, List<Share> shares) {
-        NodeStack<Void> stack = new NodeStack<>(packedTokens, (left, right) -> null);
-        shares.forEach(share -> stack.push(share.key(), null));
-        return stack.entries().stream().map(NodeStack.Entry::key).toList();
     }
 
     /** Tokens of the whole packed batch. */
@@ -273,18 +210,18 @@ public final class ShardTables implements Shard {
     }
 
     /** The shard's tokens by leaf, in token order. */
-    public List<Share> shares() {
-        return shares;
+    public List<LeafTable.Share> shares() {
+        return leaves.shares();
     }
 
     /** The sums that the shard's tokens make, in token order: its largest whole nodes and its shares of broken leaves. */
     public List<NodeKey> nodes() {
-        return nodes;
+        return leaves.nodes();
     }
 
     @Override
     public int nodeCount() {
-        return nodes.size();
+        return leaves.nodes().size();
     }
 
     /** Nothing to free: the tables are plain arrays. */

@@ -48,6 +48,19 @@ public record Call(Kind kind, String label, long channels, DType dtype, long pla
         return new Call(kind, label, 0, null, 0);
     }
 
+    /**
+     * An all-reduce.
+     *
+     * @throws IllegalArgumentException if the elements are neither FP32 nor FP64, or fewer than none
+     */
+    public static Call ofSum(String label, DType dtype, long elements) {
+        if (elements < 0 || dtype != DType.F32 && dtype != DType.F64) {
+            throw new IllegalArgumentException(
+                    "a sum is of FP32 or FP64 elements: label=" + label + " dtype=" + dtype + " elements=" + elements);
+        }
+        return new Call(Kind.ALL_REDUCE, label, elements, dtype, 0);
+    }
+
     @Override
     public String toString() {
         return kind + " \"" + label + "\" channels=" + channels + " dtype=" + dtype + " plan="

@@ -2,6 +2,8 @@ package dev.kcp.comm;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
@@ -26,6 +28,9 @@ public interface Communicator extends AutoCloseable {
 
     /** Name of the transport: {@code local}, {@code tcp} or {@code nccl}. */
     String transport();
+
+    /** Where the memory lies that segments and sums name: the host, or this rank's GPU. */
+    Device device();
 
     /** The communicator of the same ranks for host memory: itself, where this one is for host memory. */
     default Communicator host() {
@@ -55,13 +60,14 @@ public interface Communicator extends AutoCloseable {
     PendingExchange exchange(Call call, LongConsumer behind, List<Segment> sends, List<Segment> receives);
 
     /**
-     * Sums FP32 elements over all ranks, in place; every rank gets the same bits. Host memory is summed in rank order, so
-     * that the bits are the same each time.
+     * Sums elements over all ranks, in place; every rank gets the same bits. Host memory is summed in rank order, so that the
+     * bits are the same each time.
+     *
+     * @param dtype FP32 or FP64
+     * @param address first element, in the memory of the communicator's device
+     * @throws IllegalArgumentException if the type is another one, or there are fewer elements than none
      */
-    void allReduceFloats(String label, long address, long elements);
-
-    /** As {@link #allReduceFloats} for FP64. */
-    void allReduceDoubles(String label, long address, long elements);
+    void allReduce(String label, DType dtype, long address, long elements);
 
     /**
      * Gathers every rank's bytes, which may differ in length.

@@ -3,6 +3,7 @@ package dev.kcp.comm;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
@@ -31,7 +32,7 @@ final class GroupCommunicator implements Communicator {
     private final CommunicatorStats.Counter counter = new CommunicatorStats.Counter();
     private final Scratch scratch = new Scratch();
     private final GroupWaits waits;
-    private final Object statementOrder = new Object();
+    private final OwnStatements statements;
     private volatile long callingThread;
     private Round underWay;
     private CallRecorder.Entry recorded;
@@ -42,6 +43,7 @@ final class GroupCommunicator implements Communicator {
         this.state = state;
         this.worldRanks = worldRanks.clone();
         this.waits = new GroupWaits(mesh, state);
+        this.statements = new OwnStatements(mesh, state, this.worldRanks, waits, this::isCallingThread);
         this.rank = Arrays.stream(worldRanks).boxed().toList().indexOf(mesh.rank());
     }
 
@@ -58,6 +60,11 @@ final class GroupCommunicator implements Communicator {
     @Override
     public String transport() {
         return mesh.transport();
+    }
+
+    @Override
+    public Device device() {
+        return Device.CPU;
     }
 
     @Override
@@ -98,10 +105,7 @@ final class GroupCommunicator implements Communicator {
             byPeer.add(List.of());
         }
         for (Segment s : segments) {
-            if (s.peer() >= size() || s.peer() == rank) {
-                throw new IllegalArgumentException(
-                        "not a peer: peer=" + s.peer() + " rank=" + rank + " size=" + size() + " bytes=" + s.bytes());
-            }
+            s.checkPeer(rank, size());
             if (s.bytes() > 0) {
                 if (byPeer.get(s.peer()).isEmpty()) {
                     byPeer.set(s.peer(), new ArrayList<>());
@@ -113,20 +117,8 @@ final class GroupCommunicator implements Communicator {
     }
 
     @Override
-    public void allReduceFloats(String label, long address, long elements) {
-        allReduce(label, DType.F32, address, elements);
-    }
-
-    @Override
-    public void allReduceDoubles(String label, long address, long elements) {
-        allReduce(label, DType.F64, address, elements);
-    }
-
-    private void allReduce(String label, DType dtype, long address, long elements) {
-        if (elements < 0) {
-            throw new IllegalArgumentException("negative length: label=" + label + " elements=" + elements);
-        }
-        Call call = new Call(Call.Kind.ALL_REDUCE, label, elements, dtype, 0);
+    public void allReduce(String label, DType dtype, long address, long elements) {
+        Call call = Call.ofSum(label, dtype, elements);
         checkUsable(call);
         SumSlices slices = new SumSlices(size(), rank, dtype, address, elements);
         MemorySegment room = scratch.ofBytes(slices.scratchBytes());
@@ -190,45 +182,13 @@ final class GroupCommunicator implements Communicator {
             throw new IllegalStateException("communicator is closed: statement=" + statement);
         }
         mesh.checkAlive();
-        // Numbers go out in order, whichever threads make statements.
-        synchronized (statementOrder) {
-            long number = mesh.locked(() -> state.statements().make(mesh.rank(), what, statement));
-            Frame frame = new Frame.Statement(state.name(), number, statement);
-            for (int world : worldRanks) {
-                if (world != mesh.rank()) {
-                    mesh.wire().send(world, frame);
-                }
-            }
-            Failure failure = mesh.locked(() -> state.differenceIn(number));
-            if (failure != null) {
-                mesh.fail(failure);
-            }
-            return new Agreement(number, what);
-        }
+        return statements.state(what, statement);
     }
 
-    /** Waits at most once. */
-    private final class Agreement implements PendingAgreement {
-        private final long number;
-        private final String what;
-        private boolean reached;
-
-        Agreement(long number, String what) {
-            this.number = number;
-            this.what = what;
-        }
-
-        @Override
-        public synchronized void await() {
-            if (!reached) {
-                mesh.checkAlive();
-                long caller = callingThread;
-                boolean beforeNextCall =
-                        caller == 0 || caller == Thread.currentThread().threadId();
-                waits.agreement(number, what, beforeNextCall);
-                reached = true;
-            }
-        }
+    /** Until the first call any thread may be the one that makes it. */
+    private boolean isCallingThread() {
+        long caller = callingThread;
+        return caller == 0 || caller == Thread.currentThread().threadId();
     }
 
     @Override

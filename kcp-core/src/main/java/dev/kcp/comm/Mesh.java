@@ -4,26 +4,18 @@ import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.Condition;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * One rank's end of its connections to all ranks: groups, and how they end. A failure of any group ends all of them.
- *
- * <p>Nobody waits for a user's thread while ranks agree on the reason (see {@link Verdict}), so it takes milliseconds; a
- * rank that stopped altogether costs {@link #SETTLE_NANOS}.
+ * One rank's end of its connections to all ranks: the groups whose frames they carry, and what threads wait for. A failure
+ * of any group ends all of them, see {@link MeshEnd}; with the last group that is closed here the mesh ends, in order.
  */
 final class Mesh {
-    private static final long SETTLE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final Duration CLOSE_AFTER_FAILURE = Duration.ofSeconds(2);
     /** For a goodbye to a rank that kept silent while the others agreed on why the group failed. */
     private static final Duration CLOSE_WITH_SILENT = Duration.ofMillis(300);
@@ -32,31 +24,29 @@ final class Mesh {
     private final int size;
     private final String transport;
     private final Duration deadline;
-    private final ReentrantLock lock = new ReentrantLock();
-    private final Condition changed = lock.newCondition();
+    private final Monitor monitor = new Monitor();
     private final Map<String, GroupState> groups = new HashMap<>();
-    private final Verdict verdict = new Verdict();
-    private final BitSet saidBye = new BitSet();
-    private final BitSet sawOurBye = new BitSet();
-    private final BitSet gone = new BitSet();
+    private final Departures departures;
     private final CallRecorder recorder;
-    private final List<Consumer<KcpException>> failureListeners = new ArrayList<>();
+    private final MeshEnd end;
     private Wire wire;
     private int openGroups;
     private int headerWaiters;
-    private boolean closing;
 
     Mesh(int rank, int size, String transport, Duration deadline) {
         this.rank = rank;
         this.size = size;
         this.transport = transport;
         this.deadline = Deadline.check(deadline);
+        this.departures = new Departures(rank, size);
         this.recorder = new CallRecorder(rank, size, transport);
+        this.end = new MeshEnd(rank, monitor, departures, recorder);
     }
 
     /** Connects the mesh, once, before its first use. */
     void attach(Wire wire) {
         this.wire = wire;
+        end.attach(wire);
     }
 
     int rank() {
@@ -88,7 +78,7 @@ final class Mesh {
         GroupState state = locked(() -> {
             GroupState known = group(name);
             known.register(worldRanks);
-            saidBye.stream().forEach(known::left);
+            departures.leaving().stream().forEach(known::left);
             openGroups++;
             return known;
         });
@@ -100,22 +90,12 @@ final class Mesh {
     }
 
     <T> T locked(Supplier<T> body) {
-        lock.lock();
-        try {
-            return body.get();
-        } finally {
-            lock.unlock();
-        }
+        return monitor.locked(body);
     }
 
     /** Wakes the threads that wait, so that they look again. */
     void wake() {
-        lock.lock();
-        try {
-            changed.signalAll();
-        } finally {
-            lock.unlock();
-        }
+        monitor.wake();
     }
 
     /**
@@ -136,14 +116,10 @@ final class Mesh {
             Supplier<Failure> overdue,
             long lookAgainNanos) {
         Failure found;
-        lock.lock();
+        monitor.lock();
         try {
             while (true) {
-                if (verdict.own() != null) {
-                    found = verdict.own();
-                    break;
-                }
-                found = obstacle.get();
+                found = end.failure() == null ? obstacle.get() : end.failure();
                 if (found != null) {
                     break;
                 }
@@ -155,15 +131,15 @@ final class Mesh {
                     found = overdue.get();
                     break;
                 }
-                changed.awaitNanos(Math.min(nanos, lookAgainNanos));
+                monitor.awaitNanos(Math.min(nanos, lookAgainNanos));
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             found = new Failure(Code.RANK_FAILED, rank, -1, "rank " + rank + " was interrupted while it waited");
         } finally {
-            lock.unlock();
+            monitor.unlock();
         }
-        throw failed(found);
+        throw end.failed(found);
     }
 
     /** As {@link #await}, for something that a record alone, without payload, may bring about. */
@@ -176,117 +152,47 @@ final class Mesh {
         }
     }
 
-    /** Throws if the group has ended. */
+    /** Throws if the groups have ended. */
     void checkAlive() {
-        Failure failure = locked(verdict::own);
-        if (failure != null) {
-            throw failed(failure);
-        }
+        end.checkAlive();
     }
 
-    /** Ends the group if it has not ended, and gives what to throw: the same on every rank. */
+    /** Ends the groups if they have not ended, and gives what to throw: the same on every rank. */
     KcpException failed(Failure failure) {
-        fail(failure);
-        Failure agreed;
-        lock.lock();
-        try {
-            long nanos = SETTLE_NANOS;
-            boolean interrupted = Thread.interrupted();
-            while (!verdict.isSettled() && nanos > 0) {
-                try {
-                    nanos = changed.awaitNanos(nanos);
-                } catch (InterruptedException _) {
-                    interrupted = true;
-                }
-            }
-            agreed = verdict.settleNow(failure);
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
-        } finally {
-            lock.unlock();
-        }
-        // Another thread may have ended the group between this call's send and here.
-        wire.dropPayload();
-        recorder.failed(agreed);
-        return agreed.toException();
+        return end.failed(failure);
     }
 
-    /** Ends the group without waiting; only the first reason counts. */
+    /** Ends the groups without waiting; only the first reason counts. */
     void fail(Failure failure) {
-        BitSet tell;
-        lock.lock();
-        try {
-            if (verdict.own() != null || closing) {
-                return;
-            }
-            verdict.enter(rank, failure);
-            tell = living();
-            settleIfAllHeard();
-            changed.signalAll();
-        } finally {
-            lock.unlock();
-        }
-        wire.dropPayload();
-        Frame abort = new Frame.Abort(failure);
-        tell.stream().filter(peer -> peer != rank).forEach(peer -> wire.send(peer, abort));
-        recorder.failed(failure);
-        List<Consumer<KcpException>> listeners = locked(() -> {
-            List<Consumer<KcpException>> all = List.copyOf(failureListeners);
-            failureListeners.clear();
-            return all;
-        });
-        listeners.forEach(listener -> listener.accept(failure.toException()));
+        end.fail(failure);
     }
 
-    /** Tells a listener of the failure that ends the group, once; at once if there is one. */
+    /** Tells a listener of the failure that ends the groups, once; at once if there is one. */
     void onFailure(Consumer<KcpException> listener) {
-        Failure failure = locked(() -> {
-            if (verdict.own() == null) {
-                failureListeners.add(listener);
-            }
-            return verdict.own();
-        });
-        if (failure != null) {
-            listener.accept(failure.toException());
-        }
-    }
-
-    private BitSet living() {
-        BitSet living = new BitSet();
-        living.set(0, size);
-        living.andNot(gone);
-        living.andNot(saidBye);
-        return living;
-    }
-
-    private void settleIfAllHeard() {
-        if (verdict.settle(living())) {
-            changed.signalAll();
-        }
+        end.onFailure(listener);
     }
 
     /** Takes a frame without payload from a peer; called by the wire. */
     void deliver(int peer, Frame frame) {
         switch (frame) {
             case Frame.Header header -> header(peer, header);
-            case Frame.Abort abort -> abort(peer, abort.failure());
+            case Frame.Abort abort -> end.hear(peer, abort.failure());
             case Frame.Statement statement -> stated(peer, statement);
             case Frame.Leave leave -> left(peer, leave.group());
             case Frame.Bye _ -> bye(peer);
-            case Frame.ByeSeen _ -> mark(sawOurBye, peer);
+            case Frame.ByeSeen _ -> byeSeen(peer);
         }
     }
 
     private void header(int peer, Frame.Header header) {
         Failure failure = locked(() -> {
-            if (verdict.own() != null || closing) {
+            if (end.isOver()) {
                 return null;
             }
             GroupState state = group(header.group());
             Failure wrong = state.header(peer, header);
             if (headerWaiters > 0 || state.isStepComplete()) {
-                changed.signalAll();
+                monitor.wake();
             }
             return wrong;
         });
@@ -297,12 +203,12 @@ final class Mesh {
 
     private void stated(int peer, Frame.Statement statement) {
         Failure failure = locked(() -> {
-            if (verdict.own() != null || closing) {
+            if (end.isOver()) {
                 return null;
             }
             GroupState state = group(statement.group());
             state.statements().hear(peer, statement.number(), statement.text());
-            changed.signalAll();
+            monitor.wake();
             return state.differenceIn(statement.number());
         });
         // At once, not when this rank comes to wait for it: it may be inside a call that others will not make.
@@ -313,76 +219,57 @@ final class Mesh {
 
     /** Takes a run of payload that follows the peer's last header in the group; copies it before it returns. */
     void payload(int peer, String group, MemorySegment run) {
-        lock.lock();
-        try {
-            if (verdict.own() == null && !closing) {
-                GroupState state = group(group);
-                state.payload(peer, run);
-                if (state.isStepComplete()) {
-                    changed.signalAll();
-                }
+        monitor.locked(() -> {
+            if (end.isOver()) {
+                return;
             }
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    private void abort(int peer, Failure failure) {
-        lock.lock();
-        try {
-            verdict.hear(peer, failure);
-            settleIfAllHeard();
-        } finally {
-            lock.unlock();
-        }
-        fail(failure);
+            GroupState state = group(group);
+            state.payload(peer, run);
+            if (state.isStepComplete()) {
+                monitor.wake();
+            }
+        });
     }
 
     private void left(int peer, String name) {
-        lock.lock();
-        try {
+        monitor.locked(() -> {
             GroupState state = group(name);
             state.left(peer);
-            if (state.isOver()) {
-                groups.remove(name);
-            }
-            changed.signalAll();
-        } finally {
-            lock.unlock();
+            forgetIfOver(state);
+            monitor.wake();
+        });
+    }
+
+    private void forgetIfOver(GroupState state) {
+        if (state.isOver()) {
+            groups.remove(state.name());
         }
     }
 
     private void bye(int peer) {
-        lock.lock();
-        try {
-            saidBye.set(peer);
+        monitor.locked(() -> {
+            departures.saysBye(peer);
             groups.values().forEach(state -> state.left(peer));
-            settleIfAllHeard();
-            changed.signalAll();
-        } finally {
-            lock.unlock();
-        }
+            end.settleIfAllHeard();
+            monitor.wake();
+        });
         wire.send(peer, new Frame.ByeSeen());
     }
 
-    private void mark(BitSet set, int peer) {
-        lock.lock();
-        try {
-            set.set(peer);
-            changed.signalAll();
-        } finally {
-            lock.unlock();
-        }
+    private void byeSeen(int peer) {
+        monitor.locked(() -> {
+            departures.seesOurBye(peer);
+            monitor.wake();
+        });
     }
 
     /** A connection ended. Orderly if the peer had said goodbye; otherwise the peer is gone, and with it the group. */
     void lost(int peer, String how) {
         boolean orderly = locked(() -> {
-            boolean said = saidBye.get(peer);
-            gone.set(peer);
-            settleIfAllHeard();
-            changed.signalAll();
-            return said;
+            departures.isGone(peer);
+            end.settleIfAllHeard();
+            monitor.wake();
+            return departures.hasSaidBye(peer);
         });
         if (!orderly) {
             fail(new Failure(Code.RANK_FAILED, peer, -1, "rank " + peer + " is gone (" + how + ")"));
@@ -393,9 +280,7 @@ final class Mesh {
     void close(GroupState state, int[] worldRanks) {
         boolean last = locked(() -> {
             state.close();
-            if (state.isOver()) {
-                groups.remove(state.name());
-            }
+            forgetIfOver(state);
             return --openGroups == 0;
         });
         Frame leave = new Frame.Leave(state.name());
@@ -412,41 +297,30 @@ final class Mesh {
 
     private void sayGoodbye() {
         BitSet peers = locked(() -> {
-            closing = true;
-            BitSet all = living();
-            all.or(saidBye);
-            all.andNot(gone);
-            all.clear(rank);
-            return all;
+            end.leave();
+            return departures.connected();
         });
         peers.stream().forEach(peer -> wire.send(peer, new Frame.Bye()));
-        Duration limit = locked(verdict::own) == null || deadline.compareTo(CLOSE_AFTER_FAILURE) < 0
+        Duration limit = locked(end::failure) == null || deadline.compareTo(CLOSE_AFTER_FAILURE) < 0
                 ? deadline
                 : CLOSE_AFTER_FAILURE;
         Deadline until = Deadline.in(limit);
         Deadline untilSilent = Deadline.in(CLOSE_WITH_SILENT);
-        lock.lock();
+        monitor.lock();
         try {
             while (!until.expired()) {
-                boolean spareSilent = verdict.own() != null && untilSilent.expired();
-                if (isSeen(spareSilent ? verdict.amongHeard(peers) : peers)) {
+                boolean spareSilent = end.failure() != null && untilSilent.expired();
+                if (departures.haveSeenOurBye(spareSilent ? end.amongHeard(peers) : peers)) {
                     break;
                 }
-                boolean waitsForSilent = verdict.own() != null && !spareSilent;
-                changed.awaitNanos((waitsForSilent ? untilSilent : until).remainingNanos());
+                boolean waitsForSilent = end.failure() != null && !spareSilent;
+                monitor.awaitNanos((waitsForSilent ? untilSilent : until).remainingNanos());
             }
         } catch (InterruptedException _) {
             Thread.currentThread().interrupt();
         } finally {
-            lock.unlock();
+            monitor.unlock();
         }
         wire.close();
-    }
-
-    private boolean isSeen(BitSet peers) {
-        BitSet waiting = (BitSet) peers.clone();
-        waiting.andNot(sawOurBye);
-        waiting.andNot(gone);
-        return waiting.isEmpty();
     }
 }

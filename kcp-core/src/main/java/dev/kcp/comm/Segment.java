@@ -15,4 +15,16 @@ public record Segment(int peer, long address, long bytes) {
             throw new IllegalArgumentException("not a segment: peer=" + peer + " bytes=" + bytes);
         }
     }
+
+    /**
+     * Checks that a rank of a group can exchange it.
+     *
+     * @throws IllegalArgumentException if it names the rank itself or one outside the group
+     */
+    public void checkPeer(int rank, int size) {
+        if (peer >= size || peer == rank) {
+            throw new IllegalArgumentException(
+                    "not a peer: peer=" + peer + " rank=" + rank + " size=" + size + " bytes=" + bytes);
+        }
+    }
 }

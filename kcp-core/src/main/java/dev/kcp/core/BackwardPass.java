@@ -41,7 +41,7 @@ final class BackwardPass implements AutoCloseable {
             if (one.dx() != null) {
                 ConvChecks.rowsLike(x, "dx", one.dx());
             }
-            CallerHistory.checkShape(context, x, "dHistory", one.dHistory());
+            context.callerHistory().checkShape(x, "dHistory", one.dHistory());
         }
         for (int i = 0; i < operands.size(); i++) {
             Operands in = operands.get(i);
@@ -96,7 +96,7 @@ final class BackwardPass implements AutoCloseable {
                 engine.owed(shard, operands.get(i), tail.get(i), received.get(i), one.dx());
             }
             if (one.dHistory() != null) {
-                CallerHistory.writeGradient(context, operands.get(i), received.get(i), one.dHistory());
+                context.callerHistory().writeGradient(operands.get(i), received.get(i), one.dHistory());
             }
         }
         done = true;

@@ -3,6 +3,7 @@ package dev.kcp.core;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.RowOps;
+import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
@@ -10,28 +11,47 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/** What rows before and after a batch add to a call: their shapes, the last rows, and the gradient of the first. */
-final class CallerHistory {
+/**
+ * What rows before and after one context's batch add to its calls: their shapes, the last rows, and the gradient of the
+ * first. The device's tables are made when they are first used.
+ */
+final class CallerHistory implements AutoCloseable {
     /** Sources of the moves of last rows. */
     private static final int X = 0;
 
     private static final int POOL = 1;
     private static final int GIVEN = 2;
 
-    private CallerHistory() {}
+    private final ConvEngine engine;
+    private final RankPlan plan;
+    private final int rank;
+    /** The rows as a shard, or null where this rank owns none. */
+    private final Shard shard;
 
-    static void check(KcpContext context, ConvArguments one) {
-        boolean wanted = !context.history().isNone();
-        if (wanted != (one.initialHistory() != null)) {
-            throw new IllegalArgumentException("initialHistory is given exactly where the context has history rows: "
-                    + "initialHistory=" + one.initialHistory() + " history=" + context.history());
-        }
-        checkShape(context, one.x(), "initialHistory", one.initialHistory());
-        checkShape(context, one.x(), "finalHistory", one.finalHistory());
+    private RowOps.Table finalMoves;
+    private RowOps.Table gradientMoves;
+
+    CallerHistory(ConvEngine engine, RankPlan plan, int rank) {
+        this.engine = engine;
+        this.plan = plan;
+        this.rank = rank;
+        shard = plan.historyDocuments().length == 0 ? null : engine.shard(plan.historyTables());
     }
 
-    static void checkShape(KcpContext context, Tensor x, String name, Tensor rows) {
-        long documents = context.partition().cuSeqlens().documents();
+    /** @throws IllegalArgumentException if a call's rows before or after the batch have the wrong shape or type */
+    void check(ConvArguments one) {
+        boolean wanted = !plan.history().isNone();
+        if (wanted != (one.initialHistory() != null)) {
+            throw new IllegalArgumentException("initialHistory is given exactly where the context has history rows: "
+                    + "initialHistory=" + one.initialHistory() + " history=" + plan.history());
+        }
+        checkShape(one.x(), "initialHistory", one.initialHistory());
+        checkShape(one.x(), "finalHistory", one.finalHistory());
+    }
+
+    /** Checks a tensor like initialHistory, which may be null. */
+    void checkShape(Tensor x, String name, Tensor rows) {
+        long documents = plan.partition().cuSeqlens().documents();
         if (rows != null
                 && (rows.dtype() != DType.BF16
                         || rows.rank() != 3
@@ -49,7 +69,10 @@ final class CallerHistory {
      * Moves of the last three rows of each document whose last token is here; they lie in x, in the pool, or, of an empty
      * document, in the caller's own rows.
      */
-    static int[] finalMoves(RankPlan plan, int rank) {
+    private synchronized RowOps.Table finalMoves() {
+        if (finalMoves != null) {
+            return finalMoves;
+        }
         ShardTables tables = plan.tables();
         CuSeqlens cuSeqlens = plan.partition().cuSeqlens();
         List<int[]> moves = new ArrayList<>();
@@ -70,22 +93,25 @@ final class CallerHistory {
                 moves.add(new int[] {j < absent ? RowOps.ZEROS : GIVEN, row(d, j), 0, row(d, j)});
             }
         }
-        return flat(moves);
+        finalMoves = table(moves);
+        return finalMoves;
     }
 
-    /** Writes the last rows of documents that end here. */
-    static void writeFinal(KcpContext context, ConvArguments one, Tensor pool) {
-        context.engine()
-                .rowOps()
-                .move(
-                        context.finalMoves(),
-                        Arrays.asList(one.x(), pool, one.initialHistory()),
-                        List.of(one.finalHistory()),
-                        0);
+    /**
+     * Writes the last rows of documents that end here.
+     *
+     * @param pool history rows that the forward received
+     */
+    void writeFinal(ConvArguments one, Tensor pool) {
+        List<Tensor> sources = Arrays.asList(one.x(), pool, one.initialHistory());
+        engine.rowOps().move(finalMoves(), sources, List.of(one.finalHistory()), 0);
     }
 
     /** Moves of dx of the caller's history rows from the rows of their fragments to {@code [documents, 3, C]}. */
-    static int[] gradientMoves(RankPlan plan) {
+    private synchronized RowOps.Table gradientMoves() {
+        if (gradientMoves != null) {
+            return gradientMoves;
+        }
         ShardTables tables = plan.historyTables();
         int[] documents = plan.historyDocuments();
         List<int[]> moves = new ArrayList<>();
@@ -98,21 +124,24 @@ final class CallerHistory {
                 });
             }
         }
-        return flat(moves);
+        gradientMoves = table(moves);
+        return gradientMoves;
     }
 
-    /** dx of the caller's history rows: each is an owed row without a g of its own. */
-    static void writeGradient(KcpContext context, Operands in, Tensor received, Tensor dHistory) {
-        if (context.historyShard() == null) {
+    /**
+     * Writes dx of the caller's history rows: each is an owed row without a g of its own.
+     *
+     * @param received g rows that the backward received
+     */
+    void writeGradient(Operands in, Tensor received, Tensor dHistory) {
+        if (shard == null) {
             return;
         }
-        ConvEngine engine = context.engine();
-        ShardTables tables = context.rankPlan().historyTables();
-        try (Tensor noTail = engine.allocate(DType.F32, context.historyShard().tailRows(), in.channels());
-                Tensor rows = engine.allocate(DType.BF16, tables.rows(), in.channels())) {
+        try (Tensor noTail = engine.allocate(DType.F32, shard.tailRows(), in.channels());
+                Tensor rows = engine.allocate(DType.BF16, plan.historyTables().rows(), in.channels())) {
             engine.rowOps().zero(noTail);
-            engine.owed(context.historyShard(), in, noTail, received, rows);
-            engine.rowOps().move(context.historyGradientMoves(), List.of(rows), List.of(dHistory), 0);
+            engine.owed(shard, in, noTail, received, rows);
+            engine.rowOps().move(gradientMoves(), List.of(rows), List.of(dHistory), 0);
         }
     }
 
@@ -120,7 +149,22 @@ final class CallerHistory {
         return HistoryCounts.ROWS * document + j;
     }
 
-    private static int[] flat(List<int[]> moves) {
-        return moves.stream().flatMapToInt(Arrays::stream).toArray();
+    private RowOps.Table table(List<int[]> moves) {
+        return engine.rowOps().moves(moves.stream().flatMapToInt(Arrays::stream).toArray());
+    }
+
+    @Override
+    public synchronized void close() {
+        if (finalMoves != null) {
+            finalMoves.close();
+            finalMoves = null;
+        }
+        if (gradientMoves != null) {
+            gradientMoves.close();
+            gradientMoves = null;
+        }
+        if (shard != null) {
+            shard.close();
+        }
     }
 }

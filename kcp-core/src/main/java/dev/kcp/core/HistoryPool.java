@@ -1,6 +1,7 @@
 package dev.kcp.core;
 
 import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -29,9 +30,56 @@ final class HistoryPool {
         }
     }
 
+    /**
+     * The stored pool where a call must bind it, null where the call must exchange.
+     *
+     * @param handle that the call was given, or null
+     * @throws IllegalStateException if the handle was used or cleared in a way that its phase forbids
+     */
+    static HistoryPool stored(
+            RecomputeHandle handle, KcpConv1d call, KcpContext context, List<ConvArguments> arguments) {
+        if (handle == null) {
+            return null;
+        }
+        Phase phase = Phase.current();
+        Object entry = handle.entries().get(RecomputeHandle.CONV);
+        if (entry == null || entry == RecomputeHandle.Cleared.ENTRY && phase == Phase.FORWARD) {
+            return null;
+        }
+        String where = "call=" + call.label() + " phase=" + phase + " rank="
+                + context.communicator().rank();
+        if (entry == RecomputeHandle.Cleared.ENTRY) {
+            throw new IllegalStateException("the handle was cleared before its region was recomputed: " + where);
+        }
+        if (!(entry instanceof HistoryPool pool)) {
+            throw new IllegalStateException(
+                    "the handle's entry \"" + RecomputeHandle.CONV + "\" was made by something else: " + where
+                            + " entry=" + entry.getClass().getName());
+        }
+        if (phase == Phase.FORWARD) {
+            throw new IllegalStateException(
+                    "the handle is filled already; make one per convolution call and micro-step: " + where);
+        }
+        String mismatch = pool.mismatch(call, context, arguments);
+        if (mismatch != null) {
+            throw new IllegalStateException("the handle's entry belongs to another call: " + where + " " + mismatch);
+        }
+        return pool;
+    }
+
     /** BF16 {@code [H, C]} of each tensor of the call. */
     List<Tensor> rows() {
         return rows;
+    }
+
+    /** What programs work on: a call's arguments with these rows. */
+    List<Operands> operands(List<ConvArguments> arguments) {
+        List<Operands> operands = new ArrayList<>();
+        for (int i = 0; i < arguments.size(); i++) {
+            ConvArguments one = arguments.get(i);
+            operands.add(new Operands(one.x(), one.weight(), one.bias(), rows.get(i)));
+        }
+        return List.copyOf(operands);
     }
 
     long nbytes() {
@@ -41,7 +89,7 @@ final class HistoryPool {
     }
 
     /** Why this pool is not the one that a call may bind, or null if it is. */
-    String mismatch(KcpConv1d wantedCall, KcpContext wantedContext, List<ConvArguments> arguments) {
+    private String mismatch(KcpConv1d wantedCall, KcpContext wantedContext, List<ConvArguments> arguments) {
         if (call != wantedCall) {
             return "entryOf=" + call.label() + " call=" + wantedCall.label();
         }
@@ -66,6 +114,18 @@ final class HistoryPool {
         if (updates != context.updates()) {
             throw new IllegalStateException("the context was given another batch since the forward: call="
                     + call.label() + " savedAtUpdate=" + updates + " contextUpdates=" + context.updates());
+        }
+    }
+
+    /**
+     * Checks that a backward is of the call whose forward received the rows.
+     *
+     * @throws IllegalStateException if another call's did
+     */
+    void checkFilledBy(KcpConv1d wantedCall) {
+        if (call != wantedCall) {
+            throw new IllegalStateException("the saved set is another call's: savedBy=" + call.label() + " call="
+                    + wantedCall.label() + " rank=" + context.communicator().rank());
         }
     }
 

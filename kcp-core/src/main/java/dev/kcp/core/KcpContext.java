@@ -4,7 +4,6 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.PendingAgreement;
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.SiluGradPolicy;
 import java.util.Objects;
@@ -23,19 +22,17 @@ public final class KcpContext implements AutoCloseable {
 
     private final Communicator communicator;
     private final ConvEngine engine;
-    private final Frame frame;
+    private final Cuts cuts;
     private final int documentRoom;
     private final long digest;
     private final HaloTransfers forward;
     private final HaloTransfers backward;
-    private final Shard historyShard;
     private RankPlan plan;
     private Shard shard;
+    private CallerHistory callerHistory;
     private PendingAgreement agreement;
     private int updates;
     private UpperTree upperTree;
-    private RowOps.Table finalMoves;
-    private RowOps.Table historyGradientMoves;
     private boolean closed;
 
     /** A context without a caller's history. */
@@ -48,8 +45,8 @@ public final class KcpContext implements AutoCloseable {
      *
      * @param history rows that the caller gives before each document
      * @param cache where to look for the plan and to keep it, or null
-     * @throws IllegalArgumentException if the partition is for another number of ranks than the communicator's, or the
-     *     counts for another number of documents
+     * @throws IllegalArgumentException if the partition is for another number of ranks than the communicator's, the counts
+     *     for another number of documents, or the engine computes elsewhere than the communicator moves rows
      */
     public KcpContext(
             Partition partition, HistoryCounts history, Communicator communicator, ConvEngine engine, PlanCache cache) {
@@ -73,26 +70,38 @@ public final class KcpContext implements AutoCloseable {
     }
 
     /**
-     * @param frame the cuts that all batches of this context have, or null where it is for one batch
+     * @param cuts the cuts that all batches of this context have, or null where it is for one batch
      * @param documentRoom documents that a batch may have
      */
-    private KcpContext(Communicator communicator, ConvEngine engine, Frame frame, int documentRoom, RankPlan plan) {
+    private KcpContext(Communicator communicator, ConvEngine engine, Cuts cuts, int documentRoom, RankPlan plan) {
+        checkDevices(communicator, engine);
         this.communicator = communicator;
-        this.engine = Objects.requireNonNull(engine, "engine");
-        this.frame = frame;
+        this.engine = engine;
+        this.cuts = cuts;
         this.documentRoom = documentRoom;
         this.plan = plan;
-        digest = frame == null ? plan.digest() : frame.partition().digest();
-        int fragments = frame == null
+        digest = cuts == null ? plan.digest() : cuts.partition().digest();
+        int fragments = cuts == null
                 ? plan.tables().fragments()
                 : Math.addExact(
                         documentRoom,
-                        frame.partition().fragments(communicator.rank()).size());
+                        cuts.partition().fragments(communicator.rank()).size());
         shard = engine.shard(plan.tables(), fragments);
-        historyShard = plan.historyDocuments().length == 0 ? null : engine.shard(plan.historyTables());
+        callerHistory = new CallerHistory(engine, plan, communicator.rank());
         forward = new HaloTransfers(engine, plan.forward());
         backward = new HaloTransfers(engine, plan.backward());
         agreement = agree();
+    }
+
+    /** A group of one rank moves no rows, so its communicator may be for any memory. */
+    private static void checkDevices(Communicator communicator, ConvEngine engine) {
+        if (communicator.size() > 1 && !communicator.device().equals(engine.device())) {
+            throw new IllegalArgumentException(
+                    "the communicator moves rows of other memory than the engine's: transport="
+                            + communicator.transport() + " communicatorDevice=" + communicator.device()
+                            + " engineDevice="
+                            + engine.device());
+        }
     }
 
     /**
@@ -105,11 +114,10 @@ public final class KcpContext implements AutoCloseable {
      */
     public static KcpContext updatable(Partition first, int documents, Communicator communicator, ConvEngine engine) {
         checkSize(first, communicator);
-        Frame frame = Frame.of(first);
-        Partition batch = Frame.coalesced(first);
+        Cuts cuts = Cuts.of(first);
+        Partition batch = Cuts.coalesced(first);
         checkRoom(batch, documents);
-        return new KcpContext(
-                communicator, engine, frame, documents, RankPlan.framed(batch, frame, communicator.rank()));
+        return new KcpContext(communicator, engine, cuts, documents, RankPlan.ofCuts(batch, cuts, communicator.rank()));
     }
 
     private static void checkRoom(Partition batch, int documents) {
@@ -125,7 +133,7 @@ public final class KcpContext implements AutoCloseable {
                 "plan=" + Long.toHexString(plan.digest()) + " documents="
                         + partition().cuSeqlens().documents() + " tokens="
                         + partition().cuSeqlens().tokens() + " taps=" + ConvChecks.TAPS + " rules=" + RULES
-                        + (frame == null ? "" : " cuts=" + Long.toHexString(digest)));
+                        + (cuts == null ? "" : " cuts=" + Long.toHexString(digest)));
     }
 
     /**
@@ -138,21 +146,22 @@ public final class KcpContext implements AutoCloseable {
      */
     public void update(Partition next) {
         checkOpen();
-        if (frame == null) {
+        if (cuts == null) {
             throw new IllegalStateException(
                     "only an updatable context takes another batch: rank=" + communicator.rank());
         }
         checkSize(next, communicator);
         checkRoom(next, documentRoom);
-        if (!Frame.of(next).isSameAs(frame)) {
+        if (!Cuts.of(next).isSameAs(cuts)) {
             throw new IllegalArgumentException("the batch is cut at other tokens than the context's first: tokens="
                     + next.cuSeqlens().tokens() + " of="
                     + partition().cuSeqlens().tokens() + " batch=" + next);
         }
-        RankPlan replacing = RankPlan.framed(Frame.coalesced(next), frame, communicator.rank());
+        RankPlan replacing = RankPlan.ofCuts(Cuts.coalesced(next), cuts, communicator.rank());
         shard = engine.update(shard, replacing.tables());
         plan = replacing;
-        closeMoves();
+        callerHistory.close();
+        callerHistory = new CallerHistory(engine, plan, communicator.rank());
         updates++;
         agreement = agree();
     }
@@ -228,17 +237,12 @@ public final class KcpContext implements AutoCloseable {
                 policy.sumType());
     }
 
-    RankPlan rankPlan() {
-        return plan;
-    }
-
     Shard shard() {
         return shard;
     }
 
-    /** The caller's history rows of this rank as a shard, or null where there are none. */
-    Shard historyShard() {
-        return historyShard;
+    CallerHistory callerHistory() {
+        return callerHistory;
     }
 
     HaloTransfers forwardTransfers() {
@@ -274,20 +278,6 @@ public final class KcpContext implements AutoCloseable {
         return upperTree;
     }
 
-    synchronized RowOps.Table finalMoves() {
-        if (finalMoves == null) {
-            finalMoves = engine.rowOps().moves(CallerHistory.finalMoves(plan, communicator.rank()));
-        }
-        return finalMoves;
-    }
-
-    synchronized RowOps.Table historyGradientMoves() {
-        if (historyGradientMoves == null) {
-            historyGradientMoves = engine.rowOps().moves(CallerHistory.gradientMoves(plan));
-        }
-        return historyGradientMoves;
-    }
-
     void checkOpen() {
         if (closed) {
             throw new IllegalStateException("the context was closed: rank=" + communicator.rank());
@@ -301,24 +291,10 @@ public final class KcpContext implements AutoCloseable {
             shard.close();
             forward.close();
             backward.close();
-            if (historyShard != null) {
-                historyShard.close();
-            }
             if (upperTree != null) {
                 upperTree.close();
             }
-            closeMoves();
-        }
-    }
-
-    private synchronized void closeMoves() {
-        if (finalMoves != null) {
-            finalMoves.close();
-            finalMoves = null;
-        }
-        if (historyGradientMoves != null) {
-            historyGradientMoves.close();
-            historyGradientMoves = null;
+            callerHistory.close();
         }
     }
 }

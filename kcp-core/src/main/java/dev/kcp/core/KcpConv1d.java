@@ -2,7 +2,6 @@ package dev.kcp.core;
 
 import dev.kcp.comm.Call;
 import dev.kcp.comm.PendingExchange;
-import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
@@ -34,16 +33,15 @@ public final class KcpConv1d {
         this(label, options, true);
     }
 
-    /**
-     * The convolution of a layer.
-     *
-     * @param overlap whether the main programs run beside the exchange; without, they wait for it, for comparison. The
-     *     bits are the same
-     */
-    public KcpConv1d(String label, ConvOptions options, boolean overlap) {
+    private KcpConv1d(String label, ConvOptions options, boolean overlap) {
         this.label = Objects.requireNonNull(label, "label");
         this.options = Objects.requireNonNull(options, "options");
         this.overlap = overlap;
+    }
+
+    /** As the constructor, for comparison: the main programs wait for the exchange instead of running beside it. */
+    public static KcpConv1d inSeries(String label, ConvOptions options) {
+        return new KcpConv1d(label, options, false);
     }
 
     /** The layer's name. */
@@ -56,6 +54,11 @@ public final class KcpConv1d {
         return counts;
     }
 
+    /** As the next form, where nothing is recomputed. */
+    public Saved forward(KcpContext context, Tensor x, Tensor weight, Tensor bias, Tensor y) {
+        return forward(context, x, weight, bias, y, null);
+    }
+
     /**
      * Writes y of this rank's tokens; {@link #forward(KcpContext, List, RecomputeHandle)} of one tensor.
      *
@@ -63,6 +66,7 @@ public final class KcpConv1d {
      * @param weight FP32 or BF16 {@code [C, 4]}
      * @param bias FP32 or BF16 {@code [C]}, or null
      * @param y BF16 {@code [S, C]}
+     * @param handle where a recompute finds the history rows, or null
      */
     public Saved forward(KcpContext context, Tensor x, Tensor weight, Tensor bias, Tensor y, RecomputeHandle handle) {
         return forward(context, List.of(ConvArguments.of(x, weight, bias, y)), handle);
@@ -82,55 +86,38 @@ public final class KcpConv1d {
         return failingTheGroup(context, () -> {
             context.checkOpen();
             checkNotEmpty(all.size());
-            for (ConvArguments one : all) {
-                checkShard(context, one.x());
-                ConvChecks.parameters(one.x(), one.weight(), one.bias());
-                ConvChecks.rowsLike(one.x(), "y", one.y());
-                CallerHistory.check(context, one);
-            }
-            HistoryPool bound = bound(context, all, handle);
-            if (bound != null) {
-                List<Operands> operands = Saved.operands(all, bound);
-                main(context, all, operands);
-                seam(context, all, operands, 0);
-                writeFinal(context, all, operands);
-                return new Saved(context, all, bound.retain());
+            ForwardPass.check(context, options, all);
+            HistoryPool stored = HistoryPool.stored(handle, this, context, all);
+            if (stored != null) {
+                ForwardPass pass = new ForwardPass(context, options, all, stored);
+                pass.main();
+                pass.seam(0);
+                return pass.end();
             }
             HistoryPool pool = new HistoryPool(this, context, all);
             try {
+                ForwardPass pass = new ForwardPass(context, options, all, pool);
                 // The group is told before the pool is freed: until then a peer's rows may still be written to it.
-                failingTheGroup(context, () -> exchangeForward(context, all, pool, handle != null));
-            } catch (RuntimeException | Error e) {
+                Saved saved = failingTheGroup(context, () -> exchangeForward(context, pass, handle != null));
+                if (handle != null) {
+                    handle.entries().put(RecomputeHandle.CONV, pool.retain());
+                }
+                return saved;
+            } finally {
                 pool.release();
-                throw e;
             }
-            if (handle != null) {
-                handle.entries().put(RecomputeHandle.CONV, pool.retain());
-            }
-            return new Saved(context, all, pool);
         });
     }
 
-    private Void exchangeForward(KcpContext context, List<ConvArguments> all, HistoryPool pool, boolean withHandle) {
+    private Saved exchangeForward(KcpContext context, ForwardPass pass, boolean withHandle) {
         Phase phase = Phase.current();
-        List<Operands> operands = Saved.operands(all, pool);
-        List<HaloTransfers.Source> sources = all.stream()
-                .map(one -> new HaloTransfers.Source(one.x(), one.initialHistory()))
-                .toList();
-        Call call = call(context, Call.Kind.HALO_FORWARD, operands, phase + (withHandle ? " with handle" : ""));
-        // Seam writes rows that main leaves alone, so it need not wait for main.
-        PendingExchange exchange = start(
-                context,
-                context.forwardTransfers(),
-                call,
-                sources,
-                pool.rows(),
-                queue -> seam(context, all, operands, queue));
+        Call call = call(context, Call.Kind.HALO_FORWARD, pass.operands(), phase + (withHandle ? " with handle" : ""));
+        PendingExchange exchange =
+                start(context, context.forwardTransfers(), call, pass.sources(), pass.received(), pass::seam);
         counts = counts.plusForward(phase);
-        main(context, all, operands);
+        pass.main();
         exchange.await();
-        writeFinal(context, all, operands);
-        return null;
+        return pass.end();
     }
 
     private PendingExchange start(
@@ -148,63 +135,6 @@ public final class KcpConv1d {
         return exchange;
     }
 
-    private void main(KcpContext context, List<ConvArguments> all, List<Operands> operands) {
-        for (int i = 0; i < all.size(); i++) {
-            context.engine()
-                    .forward(
-                            context.shard(),
-                            operands.get(i),
-                            options,
-                            all.get(i).y());
-        }
-    }
-
-    private void seam(KcpContext context, List<ConvArguments> all, List<Operands> operands, long queue) {
-        for (int i = 0; i < all.size(); i++) {
-            context.engine()
-                    .seam(context.shard(), operands.get(i), options, all.get(i).y(), queue);
-        }
-    }
-
-    private static void writeFinal(KcpContext context, List<ConvArguments> all, List<Operands> operands) {
-        for (int i = 0; i < all.size(); i++) {
-            if (all.get(i).finalHistory() != null) {
-                CallerHistory.writeFinal(context, all.get(i), operands.get(i).history());
-            }
-        }
-    }
-
-    /** The stored pool where this call must bind it, null where it must exchange. */
-    private HistoryPool bound(KcpContext context, List<ConvArguments> arguments, RecomputeHandle handle) {
-        if (handle == null) {
-            return null;
-        }
-        Phase phase = Phase.current();
-        Object entry = handle.entries().get(RecomputeHandle.CONV);
-        if (entry == null || entry == RecomputeHandle.Cleared.ENTRY && phase == Phase.FORWARD) {
-            return null;
-        }
-        String where = "call=" + label + " phase=" + phase + " rank="
-                + context.communicator().rank();
-        if (entry == RecomputeHandle.Cleared.ENTRY) {
-            throw new IllegalStateException("the handle was cleared before its region was recomputed: " + where);
-        }
-        if (!(entry instanceof HistoryPool pool)) {
-            throw new IllegalStateException(
-                    "the handle's entry \"" + RecomputeHandle.CONV + "\" was made by something else: " + where
-                            + " entry=" + entry.getClass().getName());
-        }
-        if (phase == Phase.FORWARD) {
-            throw new IllegalStateException(
-                    "the handle is filled already; make one per convolution call and micro-step: " + where);
-        }
-        String mismatch = pool.mismatch(this, context, arguments);
-        if (mismatch != null) {
-            throw new IllegalStateException("the handle's entry belongs to another call: " + where + " " + mismatch);
-        }
-        return pool;
-    }
-
     /**
      * Writes dx of this rank's tokens; {@link #backward(Saved, List)} of one tensor.
      *
@@ -220,14 +150,16 @@ public final class KcpConv1d {
      * Writes dx of this rank's tokens and makes this rank's sums for dweight and dbias, with one exchange for all tensors,
      * which is made whatever is asked for.
      *
+     * @param saved from this object's forward
      * @param gradients one for each tensor of the forward, in its order
      * @return the sums of each tensor, closed by the caller after {@link #reduceGradients}
+     * @throws IllegalStateException if another call made the saved set, or it was closed, or its batch was replaced
      */
     public List<PartialGradients> backward(Saved saved, List<ConvGradients> gradients) {
         KcpContext context = saved.context();
         return failingTheGroup(context, () -> {
             context.checkOpen();
-            List<Operands> operands = saved.operands();
+            List<Operands> operands = saved.operandsOf(this);
             if (gradients.size() != operands.size()) {
                 throw new IllegalArgumentException("one gradient for each tensor of the forward: gradients="
                         + gradients.size() + " tensors=" + operands.size() + " call=" + label);
@@ -301,15 +233,6 @@ public final class KcpConv1d {
     private void checkNotEmpty(int tensors) {
         if (tensors == 0) {
             throw new IllegalArgumentException("a call needs a tensor: tensors=0 call=" + label);
-        }
-    }
-
-    private void checkShard(KcpContext context, Tensor x) {
-        ConvChecks.rows("x", x, context.engine().device());
-        int tokens = context.localTokens();
-        if (x.rows() < tokens || x.rows() > tokens && !options.allowSlack()) {
-            throw new IllegalArgumentException("x must hold this rank's tokens: rows=" + x.rows() + " tokens=" + tokens
-                    + " rank=" + context.communicator().rank());
         }
     }
 

@@ -1,7 +1,7 @@
 package dev.kcp.core;
 
 import dev.kcp.conv.ConvChecks;
-import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.LeafTable;
 import dev.kcp.conv.SiluGradPolicy;
 import java.util.List;
 
@@ -67,7 +67,8 @@ public final class PartitionCosts {
                 channels,
                 rank,
                 partition.ranks(),
-                ShardTables.nodesOf(partition.cuSeqlens().tokens(), partition.spans(rank, HistoryCounts.NONE))
+                LeafTable.of(partition.cuSeqlens().tokens(), partition.spans(rank, HistoryCounts.NONE))
+                        .nodes()
                         .size(),
                 withBias ? ConvChecks.TAPS + 1 : ConvChecks.TAPS,
                 policy.sumType());

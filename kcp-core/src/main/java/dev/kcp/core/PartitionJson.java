@@ -52,23 +52,47 @@ public final class PartitionJson {
             for (int i = 0; i < cuSeqlens.length; i++) {
                 cuSeqlens[i] = number(offsets.get(i));
             }
-            List<List<Fragment>> fragments = new ArrayList<>();
-            for (JsonNode list : ranks) {
-                List<Fragment> own = new ArrayList<>();
-                for (JsonNode one : list) {
-                    if (one.size() != 3) {
-                        throw bad("a fragment is [document, offset, length]: fragment=" + one, null);
-                    }
-                    own.add(new Fragment(number(one.get(0)), number(one.get(1)), number(one.get(2))));
-                }
-                fragments.add(own);
-            }
-            return Partition.ofFragments(CuSeqlens.of(cuSeqlens), fragments);
+            return Partition.ofFragments(CuSeqlens.of(cuSeqlens), fragments(ranks));
         } catch (JsonProcessingException e) {
             throw bad(e.getOriginalMessage(), e);
         } catch (IllegalArgumentException e) {
             throw bad(e.getMessage(), e);
         }
+    }
+
+    /**
+     * Reads a partition's fragments alone: {@code [[[0, 0, 5]], [[1, 0, 4]]]}.
+     *
+     * @return one list per rank
+     * @throws KcpException BAD_DATA if the text is no such list
+     */
+    public static List<List<Fragment>> readFragments(String text) {
+        try {
+            JsonNode ranks = MAPPER.readTree(text);
+            if (!ranks.isArray()) {
+                throw bad("not one list of fragments per rank: found=" + ranks, null);
+            }
+            return fragments(ranks);
+        } catch (JsonProcessingException e) {
+            throw bad(e.getOriginalMessage(), e);
+        } catch (IllegalArgumentException e) {
+            throw bad(e.getMessage(), e);
+        }
+    }
+
+    private static List<List<Fragment>> fragments(JsonNode ranks) {
+        List<List<Fragment>> fragments = new ArrayList<>();
+        for (JsonNode list : ranks) {
+            List<Fragment> own = new ArrayList<>();
+            for (JsonNode one : list) {
+                if (!one.isArray() || one.size() != 3) {
+                    throw bad("a fragment is [document, offset, length]: fragment=" + one, null);
+                }
+                own.add(new Fragment(number(one.get(0)), number(one.get(1)), number(one.get(2))));
+            }
+            fragments.add(own);
+        }
+        return fragments;
     }
 
     private static int number(JsonNode node) {

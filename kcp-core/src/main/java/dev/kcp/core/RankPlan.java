@@ -1,5 +1,6 @@
 package dev.kcp.core;
 
+import dev.kcp.conv.LeafTable;
 import dev.kcp.conv.NodeKey;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.ShardTables.SeamRows;
@@ -38,13 +39,13 @@ final class RankPlan {
      * As if each rank's parts were all of one document, so that the rows that travel are those of every batch with the same
      * cuts; the tables name those that this batch's documents need.
      */
-    static RankPlan framed(Partition partition, Frame frame, int rank) {
+    static RankPlan ofCuts(Partition partition, Cuts cuts, int rank) {
         return new RankPlan(
                 partition,
                 HistoryCounts.NONE,
                 rank,
-                frame.partition().pieces(),
-                frame.partition().spans(rank, HistoryCounts.NONE));
+                cuts.partition().pieces(),
+                cuts.partition().spans(rank, HistoryCounts.NONE));
     }
 
     /**
@@ -93,7 +94,7 @@ final class RankPlan {
                 spans,
                 historyRow,
                 owedRow,
-                Frame.seamRows(spans, travellingSpans, travellingSeams));
+                Cuts.seamRows(spans, travellingSpans, travellingSeams));
         historyTables = histories.tables(pieces.tokens());
         historyDocuments = histories.documents();
         lastRows = Arrays.stream(own)
@@ -213,7 +214,8 @@ final class RankPlan {
         if (nodes == null) {
             List<List<NodeKey>> all = new ArrayList<>();
             for (int rank = 0; rank < partition.ranks(); rank++) {
-                all.add(ShardTables.nodesOf(partition.cuSeqlens().tokens(), partition.spans(rank, HistoryCounts.NONE)));
+                all.add(LeafTable.of(partition.cuSeqlens().tokens(), partition.spans(rank, HistoryCounts.NONE))
+                        .nodes());
             }
             nodes = List.copyOf(all);
         }

@@ -1,7 +1,6 @@
 package dev.kcp.core;
 
 import dev.kcp.conv.ConvEngine.Operands;
-import java.util.ArrayList;
 import java.util.List;
 
 /**
@@ -10,13 +9,14 @@ import java.util.List;
  */
 public final class Saved implements AutoCloseable {
     private final KcpContext context;
-    private final List<ConvArguments> arguments;
+    private final List<Operands> operands;
     private final HistoryPool pool;
     private boolean closed;
 
-    Saved(KcpContext context, List<ConvArguments> arguments, HistoryPool pool) {
+    /** @param pool of the operands' history rows; one reference becomes this set's own */
+    Saved(KcpContext context, List<Operands> operands, HistoryPool pool) {
         this.context = context;
-        this.arguments = arguments;
+        this.operands = operands;
         this.pool = pool;
     }
 
@@ -24,22 +24,18 @@ public final class Saved implements AutoCloseable {
         return context;
     }
 
-    List<Operands> operands() {
+    /**
+     * What a call's backward works on.
+     *
+     * @throws IllegalStateException if the set was closed, the context was given another batch, or another call saved it
+     */
+    List<Operands> operandsOf(KcpConv1d call) {
         if (closed) {
             throw new IllegalStateException(
                     "the saved set was closed: rank=" + context.communicator().rank());
         }
         pool.checkBatch();
-        return operands(arguments, pool);
-    }
-
-    static List<Operands> operands(List<ConvArguments> arguments, HistoryPool pool) {
-        List<Operands> operands = new ArrayList<>();
-        for (int i = 0; i < arguments.size(); i++) {
-            ConvArguments one = arguments.get(i);
-            operands.add(
-                    new Operands(one.x(), one.weight(), one.bias(), pool.rows().get(i)));
-        }
+        pool.checkFilledBy(call);
         return operands;
     }
 

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.tensor.DType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -50,8 +51,8 @@ class CollectivesTest {
                         f.set(ValueLayout.JAVA_FLOAT, 4L + 4L * i, share(c.rank(), i));
                         d.set(ValueLayout.JAVA_DOUBLE, 8L + 8L * i, share(c.rank(), i) / 3.0);
                     }
-                    c.allReduceFloats("f", f.address() + 4, elements);
-                    c.allReduceDoubles("d", d.address() + 8, elements);
+                    c.allReduce("f", DType.F32, f.address() + 4, elements);
+                    c.allReduce("d", DType.F64, d.address() + 8, elements);
                     for (int i = 0; i < elements; i++) {
                         assertBits(
                                 Float.floatToRawIntBits(f.get(ValueLayout.JAVA_FLOAT, 4L + 4L * i)),

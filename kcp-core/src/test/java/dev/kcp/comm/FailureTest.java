@@ -156,7 +156,7 @@ class FailureTest {
     void unequalLengthsOfASum(String transport) throws Exception {
         List<Object> outcomes = Ranks.outcomes(transport, 3, Ranks.DEADLINE, c -> {
             try (Arena arena = Arena.ofShared()) {
-                c.allReduceFloats("grads", arena.allocate(400).address(), c.rank() == 2 ? 99 : 100);
+                c.allReduce("grads", DType.F32, arena.allocate(400).address(), c.rank() == 2 ? 99 : 100);
             }
             return null;
         });
@@ -235,7 +235,7 @@ class FailureTest {
             assertThat(messageOf(() -> c.split(0, 0))).isEqualTo(first);
             assertThat(messageOf(() -> passOn(c, USUAL, BYTES, BYTES))).isEqualTo(first);
             c.abort("changes nothing");
-            assertThat(messageOf(() -> c.allReduceDoubles("d", 0, 0))).isEqualTo(first);
+            assertThat(messageOf(() -> c.allReduce("d", DType.F64, 0, 0))).isEqualTo(first);
             return first;
         });
         assertThat(outcomes).containsOnly("rank 2 failed: out of data");

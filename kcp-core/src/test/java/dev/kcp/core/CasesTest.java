@@ -15,7 +15,9 @@ import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.Tolerance;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Tensor;
+import java.lang.reflect.Proxy;
 import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
@@ -200,6 +202,34 @@ class CasesTest {
         });
     }
 
+    /** Rows of a GPU over a communicator for host memory would be read at addresses that are not the host's. */
+    @Test
+    void aContextWantsAnEngineWhereItsCommunicatorMovesRows() {
+        Partition partition = Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(8), 2, 1);
+        ConvEngine onGpu = (ConvEngine) Proxy.newProxyInstance(
+                ConvEngine.class.getClassLoader(),
+                new Class<?>[] {ConvEngine.class},
+                (_, method, _) -> method.getName().equals("device") ? new Device(Device.Kind.CUDA, 1) : null);
+        LocalRanks.run(2, Sharded.DEADLINE, communicator -> {
+            assertThatThrownBy(() -> new KcpContext(partition, communicator, onGpu))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageEndingWith("transport=local communicatorDevice=cpu engineDevice=cuda:1");
+            return null;
+        });
+    }
+
+    @Test
+    void aSavedSetIsForTheCallThatMadeIt() {
+        onRanks(Partition.of(Layout.CONTIGUOUS, CuSeqlens.ofLengths(8), 1, 1), (rank, conv, context) -> {
+            KcpConv1d other = new KcpConv1d("layer7", ConvOptions.DEFAULT);
+            try (Saved saved = rank.forward(conv, context)) {
+                assertThatThrownBy(() -> other.backward(saved, rank.dy, rank.dx))
+                        .isInstanceOf(IllegalStateException.class)
+                        .hasMessageContaining("savedBy=" + conv.label() + " call=layer7 rank=0");
+            }
+        });
+    }
+
     /** The exchange may be awaited before main runs; bits do not change. */
     @ParameterizedTest
     @ValueSource(longs = {1, 2})
@@ -210,7 +240,7 @@ class CasesTest {
             rank.step(conv, context);
             Tensor y = rank.copy(rank.y);
             Tensor dx = rank.copy(rank.dx);
-            rank.step(new KcpConv1d("plain", ConvOptions.DEFAULT, false), context);
+            rank.step(KcpConv1d.inSeries("plain", ConvOptions.DEFAULT), context);
             assertSameBits("y", rank.y, y);
             assertSameBits("dx", rank.dx, dx);
             y.close();

@@ -203,7 +203,9 @@ final class CoreBench {
                     Tensor head =
                             Tensor.zeros(DType.F32, Math.max(1, context.shard().headRows()), 1024);
                     Tensor received = Tensor.zeros(DType.F32, context.backwardPoolRows(), 1024)) {
-                KcpConv1d conv = new KcpConv1d("layer0", ConvOptions.DEFAULT, overlap);
+                KcpConv1d conv = overlap
+                        ? new KcpConv1d("layer0", ConvOptions.DEFAULT)
+                        : KcpConv1d.inSeries("layer0", ConvOptions.DEFAULT);
                 double whole = medianMillis(() -> {
                     try (Saved saved = conv.forward(context, in.x(), in.weight(), null, y, null)) {
                         conv.backward(saved, in.dy(), y).close();

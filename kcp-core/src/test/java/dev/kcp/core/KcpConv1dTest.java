@@ -1,13 +1,10 @@
 package dev.kcp.core;
 
 import static dev.kcp.conv.Tolerance.assertSameBits;
-import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvOptions;
-import dev.kcp.conv.ReferenceConv;
 import dev.kcp.conv.SiluGradPolicy;
-import dev.kcp.conv.Tolerance;
 import dev.kcp.tensor.DType;
 import java.util.List;
 import java.util.Random;
@@ -21,21 +18,7 @@ class KcpConv1dTest {
     private static final int CHANNELS = 24;
 
     private static void assertParity(ConvCase in, Partition partition, SiluGradPolicy policy, boolean withHandle) {
-        ConvOptions options = ConvOptions.DEFAULT.withPolicy(policy);
-        try (Sharded expected = Sharded.alone(in, options);
-                Sharded got = Sharded.over(partition, in, options, withHandle)) {
-            assertSameBits("y", got.y(), expected.y());
-            assertSameBits("dx", got.dx(), expected.dx());
-            if (partition.isTreeExact()) {
-                assertSameBits("dweight", got.dweight(), expected.dweight());
-                if (in.bias() != null) {
-                    assertSameBits("dbias", got.dbias(), expected.dbias());
-                }
-            } else {
-                Tolerance.assertSums(got.dweight(), got.dbias(), ReferenceConv.run(in, policy), policy);
-            }
-            assertThat(got.exchanges()).isEqualTo(new ExchangeCounts(1, 0, 1));
-        }
+        Sharded.assertParity(Sharded.ON_CPU, partition, in, ConvOptions.DEFAULT.withPolicy(policy), withHandle);
     }
 
     private static void assertParity(Layout layout, int ranks, int... lengths) {

@@ -88,7 +88,7 @@ class MultiTensorTest {
         try (ConvEngine engine = new CpuConvEngine(1);
                 KcpContext context = new KcpContext(partition, communicator, engine);
                 Rank together = new Rank(partition, communicator.rank(), cases)) {
-            KcpConv1d conv = new KcpConv1d("together", options, overlap);
+            KcpConv1d conv = overlap ? new KcpConv1d("together", options) : KcpConv1d.inSeries("together", options);
             CommunicatorStats before = communicator.stats();
             List<Gradients> got = step(context, conv, together, withHandle, DType.F32);
             assertThat(conv.exchanges()).isEqualTo(new ExchangeCounts(1, 0, 1));

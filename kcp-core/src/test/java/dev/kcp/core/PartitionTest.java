@@ -2,7 +2,9 @@ package dev.kcp.core;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.kcp.KcpException;
 import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
@@ -176,8 +178,22 @@ class PartitionTest {
                 "{\"cu_seqlens\": [0, 2], \"fragments\": [[[0, 0, 1]]]}",
                 "{\"cu_seqlens\": [0, 2], \"fragments\": [[[0, 0]]]}",
                 "{\"cu_seqlens\": [0, 2.5], \"fragments\": [[[0, 0, 2]]]}")) {
-            org.assertj.core.api.Assertions.assertThatThrownBy(() -> PartitionJson.read(wrong))
-                    .isInstanceOf(dev.kcp.KcpException.class)
+            assertThatThrownBy(() -> PartitionJson.read(wrong))
+                    .isInstanceOf(KcpException.class)
+                    .hasMessageStartingWith("no partition: ");
+        }
+    }
+
+    @Test
+    void jsonOfFragmentsAlone() {
+        assertThat(PartitionJson.readFragments("[[[1,0,4],[0,3,2]],[],[[0,5,4]]]"))
+                .isEqualTo(List.of(
+                        List.of(new Fragment(1, 0, 4), new Fragment(0, 3, 2)),
+                        List.of(),
+                        List.of(new Fragment(0, 5, 4))));
+        for (String wrong : List.of("", "{}", "[[[0, 0]]]", "[[{\"a\": 0, \"b\": 0, \"c\": 2}]]", "[[[0, 0, -1]]]")) {
+            assertThatThrownBy(() -> PartitionJson.readFragments(wrong))
+                    .isInstanceOf(KcpException.class)
                     .hasMessageStartingWith("no partition: ");
         }
     }

@@ -1,5 +1,8 @@
 package dev.kcp.core;
 
+import static dev.kcp.conv.Tolerance.assertSameBits;
+import static org.assertj.core.api.Assertions.assertThat;
+
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.conv.CausalConv1d;
@@ -7,6 +10,8 @@ import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
+import dev.kcp.conv.ReferenceConv;
+import dev.kcp.conv.Tolerance;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
@@ -68,13 +73,36 @@ public record Sharded(Tensor y, Tensor dx, Tensor dweight, Tensor dbias, Exchang
         return over(ON_CPU, partition, in, options, withHandle);
     }
 
+    /**
+     * Compares a place's ranks with the unsharded op: y and dx to the bit, dweight and dbias to the bit where the partition is
+     * tree-exact, and one exchange each way.
+     */
+    public static void assertParity(
+            Place place, Partition partition, ConvCase in, ConvOptions options, boolean withHandle) {
+        try (Sharded expected = alone(in, options);
+                Sharded got = over(place, partition, in, options, withHandle)) {
+            assertSameBits("y", got.y(), expected.y());
+            assertSameBits("dx", got.dx(), expected.dx());
+            if (partition.isTreeExact()) {
+                assertSameBits("dweight", got.dweight(), expected.dweight());
+                if (in.bias() != null) {
+                    assertSameBits("dbias", got.dbias(), expected.dbias());
+                }
+            } else {
+                Tolerance.assertSums(
+                        got.dweight(), got.dbias(), ReferenceConv.run(in, options.policy()), options.policy());
+            }
+            assertThat(got.exchanges()).isEqualTo(new ExchangeCounts(1, 0, 1));
+        }
+    }
+
     /** Every rank's dweight is compared with rank 0's. */
     public static Sharded over(Place place, Partition partition, ConvCase in, ConvOptions options, boolean withHandle) {
         List<Sharded> results = place.run(
                 partition.ranks(),
                 (communicator, engine) -> onRank(place, communicator, engine, partition, in, options, withHandle));
         for (int rank = 1; rank < results.size(); rank++) {
-            dev.kcp.conv.Tolerance.assertSameBits(
+            assertSameBits(
                     "dweight of rank " + rank,
                     results.get(rank).dweight(),
                     results.getFirst().dweight());
@@ -118,7 +146,7 @@ public record Sharded(Tensor y, Tensor dx, Tensor dweight, Tensor dbias, Exchang
                     try (Tensor yHost = place.toHost(engine, yLocal);
                             Tensor dxHost = place.toHost(engine, dxLocal)) {
                         if (again != null) {
-                            dev.kcp.conv.Tolerance.assertSameBits("y of the recompute", again, yHost);
+                            assertSameBits("y of the recompute", again, yHost);
                         }
                         Shards.gather(host, partition, "y", yHost, y);
                         Shards.gather(host, partition, "dx", dxHost, dx);

@@ -1,17 +1,11 @@
 package dev.kcp.nccl;
 
-import static dev.kcp.conv.Tolerance.assertSameBits;
-import static org.assertj.core.api.Assertions.assertThat;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
-
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
-import dev.kcp.conv.ReferenceConv;
 import dev.kcp.conv.SiluGradPolicy;
-import dev.kcp.conv.Tolerance;
+import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.CuSeqlens;
-import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.Geometry;
 import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
@@ -20,19 +14,17 @@ import dev.kcp.tensor.DType;
 import java.util.Random;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** Sharded over GPUs against one rank on the CPU, to the bit: portable math has the same bits on both. */
-@Tag("gpu2")
+@NeedsTwoGpus
 class NcclParityTest {
     private static GpuRanks ranks;
 
     @BeforeAll
     static void open() {
-        assumeTrue(GpuRanks.gpus() >= 2, "needs two GPUs");
         ranks = new GpuRanks(GpuRanks.gpus(), GpuRanks.DEADLINE);
     }
 
@@ -44,21 +36,7 @@ class NcclParityTest {
     }
 
     private static void assertParity(ConvCase in, Partition partition, SiluGradPolicy policy, boolean withHandle) {
-        ConvOptions options = new ConvOptions(policy, ConvMath.PORTABLE, false);
-        try (Sharded expected = Sharded.alone(in, options);
-                Sharded got = Sharded.over(ranks, partition, in, options, withHandle)) {
-            assertSameBits("y", got.y(), expected.y());
-            assertSameBits("dx", got.dx(), expected.dx());
-            if (partition.isTreeExact()) {
-                assertSameBits("dweight", got.dweight(), expected.dweight());
-                if (in.bias() != null) {
-                    assertSameBits("dbias", got.dbias(), expected.dbias());
-                }
-            } else {
-                Tolerance.assertSums(got.dweight(), got.dbias(), ReferenceConv.run(in, policy), policy);
-            }
-            assertThat(got.exchanges()).isEqualTo(new ExchangeCounts(1, 0, 1));
-        }
+        Sharded.assertParity(ranks, partition, in, new ConvOptions(policy, ConvMath.PORTABLE, false), withHandle);
     }
 
     private static void assertParity(Layout layout, int align, int channels, int... lengths) {

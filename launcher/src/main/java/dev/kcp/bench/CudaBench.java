@@ -1,21 +1,13 @@
 package dev.kcp.bench;
 
-import dev.kcp.conv.CausalConv1d;
-import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
-import dev.kcp.conv.Gradients;
 import dev.kcp.conv.cuda.CudaConvEngine;
 import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.tensor.BFloat16;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
-import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.Random;
 
 /**
  * Times the GPU programs between events on their stream, in the order a training step would call them, against the copy
@@ -31,15 +23,10 @@ public final class CudaBench {
     private static final int HOST_CALLS = 20_000;
     private static final int WARM_CALLS = 10_000;
     private static final BenchShape SMALL = new BenchShape(64, 128, 1);
-    private static final int FORWARD_BYTES = 4;
-    private static final int BACKWARD_BYTES = 6;
 
     private final int ordinal;
     private final int iterations;
     private final ConvOptions options;
-
-    /** Tensors of one call. */
-    private record Buffers(Tensor x, Tensor dy, Tensor out) {}
 
     /**
      * A bench of one GPU.
@@ -57,121 +44,56 @@ public final class CudaBench {
         this.options = options;
     }
 
-    /**
-     * Measures every shape.
-     *
-     * @param backward both launches of backward, dx and sums, rather than forward
-     */
-    public BenchReport run(boolean backward, List<BenchShape> shapes, String commit) {
+    /** Measures every shape; backward is both its launches. */
+    public BenchReport run(ConvPass pass, List<BenchShape> shapes, String commit) {
         try (CudaConvEngine engine = CudaConvEngine.open(ordinal)) {
-            warmHost(engine, backward);
+            warmHost(engine, pass);
             double gigabytesPerSecond = copySpeed(engine.stream());
             List<BenchRow> rows = new ArrayList<>();
             for (BenchShape shape : shapes) {
-                rows.add(measure(engine, backward, shape, gigabytesPerSecond));
+                try (OpRuns runs = new OpRuns(engine, options, pass, shape, sets(shape))) {
+                    rows.add(runs.row(times(engine.stream(), runs), 0, gigabytesPerSecond));
+                }
             }
             String name = engine.stream().device().name();
             return new BenchReport(name, "cuda " + name, gigabytesPerSecond, commit, rows);
         }
     }
 
+    private static int sets(BenchShape shape) {
+        long bytes = (long) shape.tokens() * shape.channels() * DType.BF16.bytes();
+        return Math.clamp(ROTATION_BYTES / bytes, 2, MOST_SETS);
+    }
+
     /**
      * Microseconds that the host spends in one call, its work on the device left behind: the median of many calls on a
      * shape small enough that the device keeps up.
      */
-    public double hostMicroseconds(boolean backward) {
-        try (CudaConvEngine engine = CudaConvEngine.open(ordinal)) {
-            List<Tensor> owned = new ArrayList<>();
-            try {
-                Runnable body = body(engine, backward, SMALL, owned, 1);
-                double[] times = new double[HOST_CALLS];
-                for (int i = -HOST_CALLS; i < HOST_CALLS; i++) {
-                    if ((i & 63) == 0) {
-                        engine.stream().synchronize();
-                    }
-                    long start = System.nanoTime();
-                    body.run();
-                    if (i >= 0) {
-                        times[i] = (System.nanoTime() - start) / 1e3;
-                    }
+    public double hostMicroseconds(ConvPass pass) {
+        try (CudaConvEngine engine = CudaConvEngine.open(ordinal);
+                OpRuns runs = new OpRuns(engine, options, pass, SMALL, 1)) {
+            double[] times = new double[HOST_CALLS];
+            for (int i = -HOST_CALLS; i < HOST_CALLS; i++) {
+                if ((i & 63) == 0) {
+                    engine.stream().synchronize();
                 }
-                return BenchRow.median(times);
-            } finally {
-                owned.forEach(Tensor::close);
+                long start = System.nanoTime();
+                runs.run();
+                if (i >= 0) {
+                    times[i] = (System.nanoTime() - start) / 1e3;
+                }
             }
+            return BenchRow.median(times);
         }
     }
 
     /** Small calls until the host's code is compiled, so that the device never waits for it. */
-    private void warmHost(CudaConvEngine engine, boolean backward) {
-        List<Tensor> owned = new ArrayList<>();
-        try {
-            Runnable body = body(engine, backward, SMALL, owned, 1);
+    private void warmHost(CudaConvEngine engine, ConvPass pass) {
+        try (OpRuns runs = new OpRuns(engine, options, pass, SMALL, 1)) {
             for (int i = 0; i < WARM_CALLS; i += iterations) {
-                times(engine.stream(), body);
+                times(engine.stream(), runs);
             }
-        } finally {
-            owned.forEach(Tensor::close);
         }
-    }
-
-    private BenchRow measure(CudaConvEngine engine, boolean backward, BenchShape shape, double gigabytesPerSecond) {
-        long elements = (long) shape.tokens() * shape.channels();
-        int sets = Math.clamp(ROTATION_BYTES / (elements * DType.BF16.bytes()), 2, MOST_SETS);
-        List<Tensor> owned = new ArrayList<>();
-        try {
-            Runnable body = body(engine, backward, shape, owned, sets);
-            double[] times = times(engine.stream(), body);
-            long bytes = elements * (backward ? BACKWARD_BYTES : FORWARD_BYTES);
-            Tensor x = owned.getFirst();
-            List<String> programs = engine.programs(new ConvEngine.Operands(x, x, null, null), options);
-            return new BenchRow(
-                    backward ? "backward" : "forward",
-                    shape.tokens(),
-                    shape.channels(),
-                    shape.documents(),
-                    programs.get(backward ? 1 : 0),
-                    0,
-                    iterations,
-                    BenchRow.median(times),
-                    Arrays.stream(times).min().orElseThrow(),
-                    bytes,
-                    bytes / gigabytesPerSecond / 1e6);
-        } finally {
-            owned.forEach(Tensor::close);
-        }
-    }
-
-    /** One call after another on the sets in turn; the first tensor of {@code owned} is an x. */
-    private Runnable body(CudaConvEngine engine, boolean backward, BenchShape shape, List<Tensor> owned, int sets) {
-        CudaStream stream = engine.stream();
-        Random random = new Random(7);
-        List<Buffers> buffers = new ArrayList<>();
-        for (int i = 0; i < sets; i++) {
-            Tensor x = normal(stream, random, shape);
-            owned.add(x);
-            Tensor dy = backward ? normal(stream, random, shape) : x;
-            owned.add(dy);
-            Tensor out = stream.zeros(DType.BF16, shape.tokens(), shape.channels());
-            owned.add(out);
-            buffers.add(new Buffers(x, dy, out));
-        }
-        Tensor weight = weight(stream, random, shape.channels());
-        owned.add(weight);
-        Tensor dweight = stream.zeros(DType.F32, shape.channels(), 4);
-        owned.add(dweight);
-        Tensor cuSeqlens = offsets(stream, shape.offsets());
-        owned.add(cuSeqlens);
-        CausalConv1d conv = new CausalConv1d(engine, options);
-        int[] next = {0};
-        return () -> {
-            Buffers set = buffers.get(next[0]++ % sets);
-            if (backward) {
-                conv.backward(set.x(), weight, null, cuSeqlens, set.dy(), new Gradients(set.out(), dweight, null));
-            } else {
-                conv.forward(set.x(), weight, null, cuSeqlens, set.out());
-            }
-        };
     }
 
     private double[] times(CudaStream stream, Runnable body) {
@@ -216,42 +138,6 @@ public final class CudaBench {
                 }
             }
             return 2 * COPY_BYTES / BenchRow.median(seconds) / 1e9;
-        }
-    }
-
-    /** Normal numbers, drawn for the first rows and repeated below them. */
-    private static Tensor normal(CudaStream stream, Random random, BenchShape shape) {
-        int drawn = Math.min(shape.tokens(), 61);
-        Tensor all = stream.uninitialized(DType.BF16, shape.tokens(), shape.channels());
-        try (Tensor host = Tensor.zeros(DType.BF16, drawn, shape.channels())) {
-            for (long i = 0; i < host.elements(); i++) {
-                short bits = BFloat16.fromFloat((float) random.nextGaussian());
-                host.segment().setAtIndex(ValueLayout.JAVA_SHORT, i, bits);
-            }
-            try (Tensor block = stream.upload(host)) {
-                for (int row = 0; row < shape.tokens(); row += drawn) {
-                    long rows = Math.min(drawn, shape.tokens() - row);
-                    stream.copy(block.address(), all.rowAddress(row), rows * all.pitchBytes());
-                }
-                stream.synchronize();
-            }
-        }
-        return all;
-    }
-
-    private static Tensor weight(CudaStream stream, Random random, int channels) {
-        try (Tensor host = Tensor.zeros(DType.F32, channels, 4)) {
-            for (long i = 0; i < host.elements(); i++) {
-                host.segment().setAtIndex(ValueLayout.JAVA_FLOAT, i, (float) random.nextGaussian() / 2);
-            }
-            return stream.upload(host);
-        }
-    }
-
-    private static Tensor offsets(CudaStream stream, int[] offsets) {
-        try (Tensor host = Tensor.zeros(DType.I32, offsets.length)) {
-            host.segment().copyFrom(MemorySegment.ofArray(offsets));
-            return stream.upload(host);
         }
     }
 }

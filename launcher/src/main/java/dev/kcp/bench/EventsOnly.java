@@ -10,6 +10,8 @@ import dev.kcp.comm.PendingExchange;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
@@ -65,18 +67,18 @@ final class EventsOnly implements Communicator {
     }
 
     @Override
+    public Device device() {
+        return real.device();
+    }
+
+    @Override
     public Communicator host() {
         return real.host();
     }
 
     @Override
-    public void allReduceFloats(String label, long address, long elements) {
-        real.allReduceFloats(label, address, elements);
-    }
-
-    @Override
-    public void allReduceDoubles(String label, long address, long elements) {
-        real.allReduceDoubles(label, address, elements);
+    public void allReduce(String label, DType dtype, long address, long elements) {
+        real.allReduce(label, dtype, address, elements);
     }
 
     @Override

@@ -19,15 +19,29 @@ final class RandomRows {
     static Tensor normal(ConvEngine engine, int tokens, int channels) {
         Random random = new Random(7);
         int drawn = Math.min(DRAWN_ROWS, tokens);
-        Tensor host = Tensor.zeros(DType.BF16, tokens, channels);
-        for (long i = 0; i < (long) drawn * channels; i++) {
+        Tensor host = Tensor.zeros(DType.BF16, drawn, channels);
+        for (long i = 0; i < host.elements(); i++) {
             host.segment().setAtIndex(ValueLayout.JAVA_SHORT, i, BFloat16.fromFloat((float) random.nextGaussian()));
         }
-        for (int row = drawn; row < tokens; row += drawn) {
-            int rows = Math.min(drawn, tokens - row);
-            HostMemory.copy(host.address(), host.rowAddress(row), rows * host.pitchBytes());
+        Tensor all = engine.allocate(DType.BF16, tokens, channels);
+        try (Tensor block = onDevice(engine, host)) {
+            for (int row = 0; row < tokens; row += drawn) {
+                copyRows(engine, block, all, row, Math.min(drawn, tokens - row));
+            }
+            if (engine instanceof CudaConvEngine cuda) {
+                cuda.stream().synchronize();
+            }
         }
-        return onDevice(engine, host);
+        return all;
+    }
+
+    private static void copyRows(ConvEngine engine, Tensor block, Tensor to, int toRow, int rows) {
+        long bytes = rows * block.pitchBytes();
+        if (engine instanceof CudaConvEngine cuda) {
+            cuda.stream().copy(block.address(), to.rowAddress(toRow), bytes);
+        } else {
+            HostMemory.copy(block.address(), to.rowAddress(toRow), bytes);
+        }
     }
 
     /** Normal taps. */

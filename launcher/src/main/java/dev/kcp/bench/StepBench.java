@@ -22,6 +22,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.stream.IntStream;
 
 /**
  * Times one layer's context-parallel convolution on every rank against the single-rank op of as many tokens in the same
@@ -135,39 +136,37 @@ public final class StepBench {
         alone.close();
         row("forward", shape, "alone-" + mode.label(), forward, forward, 0);
         row("step", shape, "alone-" + mode.label(), both, both, 0);
-        measure(shape, mode, context, buffers, weight, "overlap", true, forward, both);
-        measure(shape, mode, context, buffers, weight, "series", false, forward, both);
+        Sharded overlapping = new Sharded(context, new KcpConv1d("overlap", options), weight, buffers);
+        measure(shape, mode, overlapping, forward, both);
+        measure(shape, mode, overlapping.with(context, KcpConv1d.inSeries("series", options)), forward, both);
         if (engine instanceof CudaConvEngine cuda) {
             try (EventsOnly silent = new EventsOnly(communicator, cuda.stream());
                     KcpContext hollow = new KcpContext(context.partition(), silent, engine)) {
-                measure(shape, mode, hollow, buffers, weight, "events", true, forward, both);
+                measure(shape, mode, overlapping.with(hollow, new KcpConv1d("events", options)), forward, both);
             }
         }
-        Sharded sharded = new Sharded(context, new KcpConv1d("bench", options), weight, buffers);
-        RankTimes reduced = time(mode, "reduce", sharded::bothReduced, buffers.size());
+        RankTimes reduced = time(mode, "reduce", overlapping::bothReduced, buffers.size());
         row("step+reduce", shape, name(mode, "overlap"), reduced, both, context.commBytes(shape.channels()));
     }
 
-    private void measure(
-            BenchShape shape,
-            Mode mode,
-            KcpContext context,
-            List<Buffers> buffers,
-            Tensor weight,
-            String way,
-            boolean overlap,
-            RankTimes forwardAlone,
-            RankTimes bothAlone) {
-        Sharded sharded = new Sharded(context, new KcpConv1d("bench-" + way, options, overlap), weight, buffers);
-        RankTimes forward = time(mode, way + " forward", sharded::forward, buffers.size());
-        row("forward", shape, name(mode, way), forward, forwardAlone, context.commBytes(shape.channels()));
-        RankTimes both = time(mode, way + " step", sharded::both, buffers.size());
-        row("step", shape, name(mode, way), both, bothAlone, context.commBytes(shape.channels()));
+    private void measure(BenchShape shape, Mode mode, Sharded sharded, RankTimes forwardAlone, RankTimes bothAlone) {
+        String way = sharded.conv().label();
+        long bytes = sharded.context().commBytes(shape.channels());
+        RankTimes forward = time(mode, way + " forward", sharded::forward, sharded.layers());
+        row("forward", shape, name(mode, way), forward, forwardAlone, bytes);
+        RankTimes both = time(mode, way + " step", sharded::both, sharded.layers());
+        row("step", shape, name(mode, way), both, bothAlone, bytes);
     }
 
     private String name(Mode mode, String way) {
-        return communicator.transport() + "x" + communicator.size() + "-" + layout.label() + "-" + way + "-"
-                + mode.label();
+        return route(communicator) + "x" + communicator.size() + "-" + layout.label() + "-" + way + "-" + mode.label();
+    }
+
+    /** How its rows travel. */
+    static String route(Communicator communicator) {
+        boolean direct = communicator instanceof NcclCommunicator nccl
+                && IntStream.range(0, nccl.size()).anyMatch(nccl::isDirect);
+        return direct ? "direct" : communicator.transport();
     }
 
     private void row(String op, BenchShape shape, String program, RankTimes times, RankTimes alone, long bytes) {
@@ -241,17 +240,25 @@ public final class StepBench {
         }
     }
 
-    /** The context-parallel op. */
+    /** The context-parallel op; its label is how it goes about the exchange. */
     private record Sharded(KcpContext context, KcpConv1d conv, Tensor weight, List<Buffers> buffers) {
+        Sharded with(KcpContext other, KcpConv1d way) {
+            return new Sharded(other, way, weight, buffers);
+        }
+
+        int layers() {
+            return buffers.size();
+        }
+
         void forward() {
             for (Buffers on : buffers) {
-                conv.forward(context, on.x(), weight, null, on.y(), null).close();
+                conv.forward(context, on.x(), weight, null, on.y()).close();
             }
         }
 
         void both() {
             for (Buffers on : buffers) {
-                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y(), null)) {
+                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y())) {
                     conv.backward(saved, on.dy(), on.dx()).close();
                 }
             }
@@ -259,7 +266,7 @@ public final class StepBench {
 
         void bothReduced() {
             for (Buffers on : buffers) {
-                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y(), null);
+                try (Saved saved = conv.forward(context, on.x(), weight, null, on.y());
                         PartialGradients sums = conv.backward(saved, on.dy(), on.dx())) {
                     conv.reduceGradients(List.of(sums), DType.F32).dweight().close();
                 }

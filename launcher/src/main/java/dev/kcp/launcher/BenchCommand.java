@@ -5,6 +5,7 @@ import dev.kcp.bench.BenchHtml;
 import dev.kcp.bench.BenchReport;
 import dev.kcp.bench.BenchRow;
 import dev.kcp.bench.BenchShape;
+import dev.kcp.bench.ConvPass;
 import dev.kcp.bench.CpuBench;
 import dev.kcp.bench.CudaBench;
 import dev.kcp.bench.ExchangeBench;
@@ -13,9 +14,7 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
-import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.core.Layout;
 import java.nio.file.Path;
@@ -76,12 +75,8 @@ final class BenchCommand implements Callable<Integer> {
 
     private Op op;
 
-    @Option(
-            names = "--device",
-            defaultValue = "cpu",
-            paramLabel = "DEVICE",
-            description = "cpu or cuda (${DEFAULT-VALUE}).")
-    private ConvCommand.DeviceChoice device;
+    @Mixin
+    private OpOptions opOptions;
 
     @Option(
             names = "--shapes",
@@ -98,7 +93,7 @@ final class BenchCommand implements Callable<Integer> {
             names = "--transport",
             paramLabel = "TRANSPORT",
             description = "step and exchange: local, tcp or nccl (default: nccl with --device cuda, else local).")
-    private ConvCommand.Transport transport;
+    private Transport transport;
 
     @Option(
             names = "--layout",
@@ -124,12 +119,6 @@ final class BenchCommand implements Callable<Integer> {
             paramLabel = "N",
             description = "Timed runs of each shape (${DEFAULT-VALUE}).")
     private int iterations;
-
-    @Option(names = "--policy", defaultValue = "bf16", paramLabel = "POLICY", description = "bf16 or fp32.")
-    private SiluGradPolicy policy;
-
-    @Option(names = "--math", defaultValue = "fast", paramLabel = "MATH", description = "fast or portable.")
-    private ConvMath math;
 
     @Option(names = "--json", paramLabel = "FILE", description = "Also write the report here.")
     private Path json;
@@ -171,19 +160,19 @@ final class BenchCommand implements Callable<Integer> {
             }
         }
         List<BenchShape> parsed = shapes.stream().map(BenchShape::parse).toList();
-        ConvOptions options = new ConvOptions(policy, math, false);
+        ConvOptions options = opOptions.options(false);
         return op == Op.STEP || op == Op.EXCHANGE ? ofRanks(parsed, options) : ofOneRank(parsed, options);
     }
 
     private int ofOneRank(List<BenchShape> parsed, ConvOptions options) {
+        ConvPass pass = op == Op.BACKWARD ? ConvPass.BACKWARD : ConvPass.FORWARD;
         BenchReport report;
-        if (device == ConvCommand.DeviceChoice.CUDA) {
+        if (opOptions.wantsCuda()) {
             CudaBench bench = new CudaBench(0, iterations, options);
-            report = bench.run(op == Op.BACKWARD, parsed, Version.commit());
-            System.out.printf(
-                    Locale.ROOT, "host cost of one call: %.1f us%n", bench.hostMicroseconds(op == Op.BACKWARD));
+            report = bench.run(pass, parsed, Version.commit());
+            System.out.printf(Locale.ROOT, "host cost of one call: %.1f us%n", bench.hostMicroseconds(pass));
         } else {
-            report = new CpuBench(cpuThreads(1), iterations, options).run(op == Op.BACKWARD, parsed, Version.commit());
+            report = new CpuBench(cpuThreads(1), iterations, options).run(pass, parsed, Version.commit());
         }
         print(report);
         return ExitCode.DONE;
@@ -197,7 +186,7 @@ final class BenchCommand implements Callable<Integer> {
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = rankOptions.ranks(me, () -> 2);
         RankRun run = new RankRun(environment, rankOptions.deadline());
-        boolean gpus = device == ConvCommand.DeviceChoice.CUDA || transport == ConvCommand.Transport.NCCL;
+        boolean gpus = opOptions.wantsCuda() || transport == Transport.NCCL;
         Layout rule = Layout.parse(layout);
         BiFunction<Communicator, ConvEngine, BenchReport> body = (communicator, engine) -> {
             List<BenchRow> rows = op == Op.STEP
@@ -213,7 +202,7 @@ final class BenchCommand implements Callable<Integer> {
                     gpus
                             ? run.onGpu(me.get(), body)
                             : run.onCpu(me.get(), cpuThreads(me.get().localWorldSize()), body));
-        } else if (gpus || transport == ConvCommand.Transport.TCP) {
+        } else if (gpus || transport == Transport.TCP) {
             return LocalAgent.run(LaunchSpec.workers(
                             ranks, spec.root().commandLine().getParseResult().originalArgs()))
                     .exitCode();

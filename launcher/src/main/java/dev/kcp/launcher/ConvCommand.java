@@ -1,13 +1,11 @@
 package dev.kcp.launcher;
 
+import dev.kcp.comm.Communicator;
+import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.comm.RankInfo;
-import dev.kcp.conv.ConvMath;
-import dev.kcp.conv.ConvOptions;
-import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.cpu.CpuConvEngine;
-import dev.kcp.core.Layout;
-import dev.kcp.core.Partition;
+import dev.kcp.conv.cuda.CudaConvEngine;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.tensor.DType;
 import java.io.IOException;
@@ -50,19 +48,6 @@ import picocli.CommandLine.Spec;
             "6 deadline, 7 ranks disagree, 8 missing device or library."
         })
 final class ConvCommand implements Callable<Integer> {
-    /** How ranks talk. */
-    enum Transport {
-        LOCAL,
-        TCP,
-        NCCL
-    }
-
-    /** Where to compute. */
-    enum DeviceChoice {
-        CPU,
-        CUDA
-    }
-
     /** Types of dweight and dbias that can be asked for. */
     enum GradientType {
         FP32,
@@ -71,6 +56,8 @@ final class ConvCommand implements Callable<Integer> {
 
     /** Up to here a run is over before vector code would have been compiled. */
     private static final long SCALAR_ELEMENTS = 1 << 20;
+
+    private static final int FIRST_GPU = 0;
 
     @Option(names = "--in", paramLabel = "FILE", description = "Safetensors file to read.")
     private Path in;
@@ -97,26 +84,8 @@ final class ConvCommand implements Callable<Integer> {
     @Mixin
     private RankOptions rankOptions;
 
-    @Option(
-            names = "--layout",
-            defaultValue = "contiguous",
-            paramLabel = "LAYOUT",
-            description = "contiguous, zigzag or zigzagPerDocument (${DEFAULT-VALUE}).")
-    private String layout;
-
-    @Option(
-            names = "--fragments",
-            paramLabel = "FILE",
-            description = "JSON instead of a layout: for every rank its list of [document, offset, length]; without "
-                    + "--world, as many ranks as lists.")
-    private Path fragments;
-
-    @Option(
-            names = "--align",
-            defaultValue = "1",
-            paramLabel = "N",
-            description = "Cut at multiples of N tokens; 64 fixes the bits of dweight for all N (${DEFAULT-VALUE}).")
-    private int align;
+    @Mixin
+    private PartitionOptions cut;
 
     @Option(
             names = "--transport",
@@ -124,26 +93,8 @@ final class ConvCommand implements Callable<Integer> {
             description = "local: ranks are threads; tcp: processes; nccl: GPUs (default: local).")
     private Transport transport;
 
-    @Option(
-            names = "--device",
-            defaultValue = "cpu",
-            paramLabel = "DEVICE",
-            description = "cpu or cuda (${DEFAULT-VALUE}).")
-    private DeviceChoice device;
-
-    @Option(
-            names = "--policy",
-            defaultValue = "bf16",
-            paramLabel = "POLICY",
-            description = "bf16 or fp32: the preactivation that SiLU's derivative is taken at (${DEFAULT-VALUE}).")
-    private SiluGradPolicy policy;
-
-    @Option(
-            names = "--math",
-            defaultValue = "fast",
-            paramLabel = "MATH",
-            description = "fast, or portable: the same bits on every device (${DEFAULT-VALUE}).")
-    private ConvMath math;
+    @Mixin
+    private OpOptions op;
 
     @Option(names = "--slack", description = "Accept rows of x after the last document; they give zeros.")
     private boolean slack;
@@ -176,42 +127,32 @@ final class ConvCommand implements Callable<Integer> {
         }
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = ranks(me);
-        OptionRange.atLeast("--align", align, 1);
-        ConvInput.refuseLayoutBeside(fragments, spec.commandLine().getParseResult());
+        cut.check();
         Duration deadline = rankOptions.deadline();
-        Layout rule = Layout.parse(layout);
         refuseMissingDevices(ranks);
         OutputFile.require("out", out);
         if (isSameFile(in, out)) {
             throw new IllegalArgumentException("--out would overwrite the file of --in: in=" + in + " out=" + out);
         }
         try (ConvInput input = ConvInput.open(in, backward, slack)) {
-            Partition partition = fragments == null ? input.partition(rule, ranks, align) : input.partition(fragments);
-            if (partition.ranks() != ranks) {
-                throw new IllegalArgumentException("--fragments has lists for another number of ranks: lists="
-                        + partition.ranks() + " world=" + ranks);
-            }
-            ConvOptions options = new ConvOptions(policy, math, slack);
-            DType gradients = gradientType == GradientType.PARAM ? null : DType.F32;
-            boolean processes = transport == Transport.TCP || transport == Transport.NCCL;
-            if (device == DeviceChoice.CUDA && transport != Transport.NCCL) {
-                System.out.println(new CudaConvJob(input, options, backward, handle, gradients).run(out));
-                return ExitCode.DONE;
-            }
-            if (me.isEmpty() && processes) {
-                return LocalAgent.run(LaunchSpec.workers(ranks, originalArguments()))
-                        .exitCode();
-            }
             ConvJob job = new ConvJob(
                     input,
                     out,
-                    partition,
-                    fragments == null ? rule.label() : "fragments",
-                    options,
+                    cut.partition(input.cuSeqlens(), ranks),
+                    cut.label(),
+                    op.options(slack),
                     backward,
                     handle,
-                    gradients);
-            String summary = me.isPresent() ? ofRank(job, me.get(), deadline) : ofThreads(job, ranks, deadline);
+                    gradientType == GradientType.PARAM ? null : DType.F32);
+            boolean onOneGpu = op.wantsCuda() && transport != Transport.NCCL;
+            boolean ofProcesses = transport == Transport.TCP || transport == Transport.NCCL;
+            if (me.isEmpty() && ofProcesses && !onOneGpu) {
+                return LocalAgent.run(LaunchSpec.workers(ranks, originalArguments()))
+                        .exitCode();
+            }
+            String summary = onOneGpu
+                    ? onOneGpu(job, deadline)
+                    : me.isPresent() ? ofRank(job, me.get(), deadline) : ofThreads(job, ranks, deadline);
             if (summary != null) {
                 System.out.println(summary);
             }
@@ -247,9 +188,7 @@ final class ConvCommand implements Callable<Integer> {
     }
 
     private int ranks(Optional<RankInfo> me) {
-        int ranks = rankOptions.ranks(
-                me,
-                () -> fragments == null ? 1 : ConvInput.readFragments(fragments).size());
+        int ranks = rankOptions.ranks(me, cut::ranks);
         if (me.isPresent() && transport == Transport.LOCAL) {
             throw new IllegalArgumentException("ranks of a launcher are processes; leave out --transport local: RANK="
                     + me.get().rank());
@@ -260,8 +199,7 @@ final class ConvCommand implements Callable<Integer> {
     private void refuseMissingDevices(int ranks) {
         if (transport == Transport.NCCL) {
             NcclLibrary.require(environment);
-            device = DeviceChoice.CUDA;
-        } else if (device == DeviceChoice.CUDA && ranks > 1) {
+        } else if (op.wantsCuda() && ranks > 1) {
             throw new IllegalArgumentException("GPUs of several ranks are connected by --transport nccl: transport="
                     + transport + " world=" + ranks);
         }
@@ -277,6 +215,13 @@ final class ConvCommand implements Callable<Integer> {
         return transport == Transport.NCCL
                 ? run.onGpu(me, job::run)
                 : run.onCpu(me, engine(job, me.localWorldSize()), job::run);
+    }
+
+    private static String onOneGpu(ConvJob job, Duration deadline) {
+        try (CudaConvEngine engine = CudaConvEngine.open(FIRST_GPU);
+                Communicator alone = LocalCommunicator.group(1, deadline).getFirst()) {
+            return job.run(alone, engine);
+        }
     }
 
     private String ofThreads(ConvJob job, int ranks, Duration deadline) {

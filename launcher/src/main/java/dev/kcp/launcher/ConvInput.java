@@ -1,28 +1,18 @@
 package dev.kcp.launcher;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.kcp.KcpException;
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.core.CuSeqlens;
 import dev.kcp.core.Fragment;
-import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Safetensors;
 import dev.kcp.tensor.Tensor;
-import java.io.IOException;
-import java.lang.foreign.ValueLayout;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.List;
 import java.util.function.Supplier;
-import picocli.CommandLine.ParseResult;
 
 /**
  * The safetensors file that {@code kcp conv} reads: x, weight, cu_seqlens, and where they are there bias and dy. All that
@@ -59,8 +49,7 @@ final class ConvInput implements AutoCloseable {
             if (backward) {
                 ConvChecks.rowsLike(x, "dy", shapeOf(file, "dy"));
             }
-            ConvChecks.offsets(offsets, x.rows(), allowSlack);
-            return CuSeqlens.of(offsets.segment().toArray(ValueLayout.JAVA_INT));
+            return CuSeqlens.of(ConvChecks.offsets(offsets, x.rows(), allowSlack));
         }
     }
 
@@ -81,70 +70,9 @@ final class ConvInput implements AutoCloseable {
         }
     }
 
-    /** The partition that a layout makes of this batch. */
-    Partition partition(Layout layout, int ranks, int align) {
-        return Partition.of(layout, cuSeqlens, ranks, align);
-    }
-
-    /** The partition that a fragments file says: one list of [document, offset, length] per rank. */
-    Partition partition(Path fragmentsFile) {
-        return ofFile(fragmentsFile, () -> Partition.ofFragments(cuSeqlens, readFragments(fragmentsFile)));
-    }
-
-    /**
-     * Refuses an option that --fragments would leave without effect.
-     *
-     * @param fragments the option's value, or null where it was not given
-     */
-    static void refuseLayoutBeside(Path fragments, ParseResult parsed) {
-        for (String option : List.of("--layout", "--align")) {
-            if (fragments != null && parsed.hasMatchedOption(option)) {
-                throw new IllegalArgumentException(
-                        "--fragments takes the place of " + option + ", leave one out: fragments=" + fragments);
-            }
-        }
-    }
-
-    /**
-     * A fragments file: JSON, one list per rank of [document, offset, length].
-     *
-     * @throws KcpException BAD_DATA if it cannot be read or is not JSON
-     * @throws IllegalArgumentException if it is other JSON
-     */
-    static List<List<Fragment>> readFragments(Path path) {
-        JsonNode root;
-        try {
-            root = new ObjectMapper().readTree(Files.readAllBytes(path));
-        } catch (JsonProcessingException e) {
-            throw new KcpException(KcpException.Code.BAD_DATA, path + " is not JSON: " + e.getOriginalMessage(), e);
-        } catch (IOException e) {
-            throw new KcpException(
-                    KcpException.Code.BAD_DATA,
-                    path + (Files.exists(path) ? " cannot be read: " + e.getMessage() : " does not exist"),
-                    e);
-        }
-        if (root == null || !root.isArray()) {
-            throw new IllegalArgumentException("fragments are one list per rank: found=" + root);
-        }
-        List<List<Fragment>> ranks = new ArrayList<>();
-        for (JsonNode list : root) {
-            List<Fragment> fragments = new ArrayList<>();
-            for (JsonNode triple : list) {
-                if (!triple.isArray()
-                        || triple.size() != 3
-                        || !triple.get(0).isInt()
-                        || !triple.get(1).isInt()
-                        || !triple.get(2).isInt()) {
-                    throw new IllegalArgumentException("a fragment is [document, offset, length]: found=" + triple);
-                }
-                fragments.add(new Fragment(
-                        triple.get(0).intValue(),
-                        triple.get(1).intValue(),
-                        triple.get(2).intValue()));
-            }
-            ranks.add(fragments);
-        }
-        return ranks;
+    /** The batch's documents. */
+    CuSeqlens cuSeqlens() {
+        return cuSeqlens;
     }
 
     /** All rows, slack included. */
@@ -175,11 +103,6 @@ final class ConvInput implements AutoCloseable {
     /** The bias, or null where the file has none. */
     Tensor bias() {
         return file.has("bias") ? file.read("bias") : null;
-    }
-
-    /** A whole tensor of the file. */
-    Tensor read(String name) {
-        return file.read(name);
     }
 
     /** A rank's rows of x or dy; only these are read. */

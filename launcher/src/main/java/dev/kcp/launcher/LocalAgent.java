@@ -9,14 +9,11 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
-import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -33,12 +30,6 @@ public final class LocalAgent {
     private static final Duration GUARD_SLACK = Duration.ofMillis(800);
 
     private static final Duration SHUTDOWN_SLACK = Duration.ofSeconds(2);
-    /** How long ranks that met at the store may take to say what they know of a failure. */
-    private static final long LAST_WORDS_NANOS = TimeUnit.SECONDS.toNanos(2);
-    /** How long hung ranks may take to say what their threads do, before they are ended; they need a fraction of it. */
-    private static final Duration THREAD_DUMP_LIMIT = Duration.ofSeconds(5);
-
-    private static final long STRAGGLER_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long HELD_OUTPUT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private enum Stop {
@@ -60,17 +51,11 @@ public final class LocalAgent {
     private volatile boolean shutdown;
     private volatile boolean outputClosed;
     private boolean interrupted;
-    private Instant startedAt;
-    private Path scratch;
-    private Path calls;
-    private Map<Integer, List<String>> threadDumps = Map.of();
+    private StoreServer store;
+    private Evidence evidence;
     private List<Integer> insideWhenHung = List.of();
     private Stop stop = Stop.NONE;
     private long stopNanos;
-    private long endedRanks;
-    private long firstEndNanos;
-    private long lastEndNanos;
-    private StoreServer store;
 
     private LocalAgent(LaunchSpec spec, int attempt, OutputStream stdout, OutputStream stderr) {
         this.spec = spec;
@@ -122,8 +107,13 @@ public final class LocalAgent {
         output.prepare();
         Thread hook = new Thread(this::endBeforeTheJvm, "kcp-agent-shutdown");
         Runtime.getRuntime().addShutdownHook(hook);
-        try (JobFolder folder = new JobFolder()) {
-            return runIn(folder, setsid, inherited);
+        try (JobFolder folder = new JobFolder();
+                MasterPort masterPort = MasterPort.claim()) {
+            JobEnvironment job = JobEnvironment.create(spec.ranks(), masterPort.number());
+            try (StoreServer opened = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
+                store = opened;
+                return runIn(folder, job, setsid, inherited);
+            }
         } finally {
             finished.countDown();
             if (interrupted) {
@@ -137,23 +127,9 @@ public final class LocalAgent {
         }
     }
 
-    private LaunchResult runIn(JobFolder folder, Path setsid, Map<String, String> inherited) {
-        try (MasterPort masterPort = MasterPort.claim()) {
-            return runIn(JobEnvironment.create(spec.ranks(), masterPort.number()), folder, setsid, inherited);
-        }
-    }
-
-    private LaunchResult runIn(JobEnvironment job, JobFolder folder, Path setsid, Map<String, String> inherited) {
-        try (StoreServer opened = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
-            store = opened;
-            return runWith(job, store.port(), folder, setsid, inherited);
-        }
-    }
-
-    private LaunchResult runWith(
-            JobEnvironment job, int storePort, JobFolder folder, Path setsid, Map<String, String> inherited) {
+    private LaunchResult runIn(JobFolder folder, JobEnvironment job, Path setsid, Map<String, String> inherited) {
         try {
-            startAll(job, storePort, folder, setsid, inherited);
+            startAll(folder, job, setsid, inherited);
             return watch();
         } catch (IOException e) {
             throw new UncheckedIOException("cannot start ranks: started=" + workers.size(), e);
@@ -163,19 +139,17 @@ public final class LocalAgent {
         }
     }
 
-    private void startAll(
-            JobEnvironment job, int storePort, JobFolder folder, Path setsid, Map<String, String> inherited)
+    private void startAll(JobFolder folder, JobEnvironment job, Path setsid, Map<String, String> inherited)
             throws IOException {
-        startedAt = Instant.now();
-        scratch = folder.shared();
         String kept = inherited.getOrDefault(CallLog.VARIABLE, "");
-        calls = kept.isBlank() ? scratch : Path.of(kept).toAbsolutePath();
+        Path calls = kept.isBlank() ? folder.shared() : Path.of(kept).toAbsolutePath();
+        evidence = new Evidence(spec, attempt, folder.shared(), calls);
         for (int rank = 0; rank < spec.ranks() && !shutdown; rank++) {
             Path scratch = folder.ofRank(rank);
             List<String> command = spec.command().forRank(rank, Files.createDirectory(scratch.resolve("tmp")));
             Programs.require(command.getFirst(), inherited.get("PATH"));
             Map<String, String> environment = new HashMap<>(inherited);
-            environment.putAll(job.of(rank, storePort));
+            environment.putAll(job.of(rank, store.port()));
             environment.put("KCP_RESTART", Integer.toString(attempt));
             environment.put(CallLog.VARIABLE, calls.toString());
             workers.add(WorkerProcess.start(
@@ -186,7 +160,9 @@ public final class LocalAgent {
     private LaunchResult watch() {
         long timeoutNanos = spec.timeout().map(Duration::toNanos).orElse(Long.MAX_VALUE);
         long startNanos = System.nanoTime();
-        Optional<HangWatch> hangs = spec.hangTimeout().map(limit -> new HangWatch(calls, spec.ranks(), limit));
+        Optional<HangWatch> hangs =
+                spec.hangTimeout().map(limit -> new HangWatch(evidence.calls(), spec.ranks(), limit));
+        LastWords lastWords = new LastWords();
         while (!allGone()) {
             pause();
             boolean failed = false;
@@ -196,44 +172,25 @@ public final class LocalAgent {
             if (shutdown) {
                 stopAll(Stop.SHUTDOWN);
             } else if (failed) {
-                if (lastWordsAreOver()) {
+                if (!store.wasUsed() || lastWords.areOver(workers, System.nanoTime())) {
                     stopAll(Stop.FAILURE);
                 }
             } else if (outputClosed) {
                 stopAll(Stop.OUTPUT_CLOSED);
             } else if (System.nanoTime() - startNanos > timeoutNanos) {
                 if (stop == Stop.NONE) {
-                    threadDumps = ThreadDumps.take(livingGroups(), scratch, THREAD_DUMP_LIMIT);
+                    evidence.takeThreadDumps(workers);
                 }
                 stopAll(Stop.TIMEOUT);
             } else if (stop == Stop.NONE && hangs.isPresent() && hangs.get().sees(System.nanoTime())) {
                 insideWhenHung = hangs.get().inside();
-                threadDumps = ThreadDumps.take(livingGroups(), scratch, THREAD_DUMP_LIMIT);
+                evidence.takeThreadDumps(workers);
                 stopAll(Stop.HANG);
             }
             killLeftovers();
         }
         awaitOutput();
         return result();
-    }
-
-    /**
-     * Ranks that met at the store learn of a failure from each other and end by themselves, with what they know of it. Once
-     * most have, the others hang.
-     */
-    private boolean lastWordsAreOver() {
-        long now = System.nanoTime();
-        long ended =
-                workers.stream().filter(worker -> worker.poll().isPresent()).count();
-        if (ended > endedRanks) {
-            firstEndNanos = endedRanks == 0 ? now : firstEndNanos;
-            lastEndNanos = now;
-            endedRanks = ended;
-        }
-        boolean mostEnded = 2 * ended > workers.size();
-        return !store.wasUsed()
-                || now - firstEndNanos >= LAST_WORDS_NANOS
-                || mostEnded && now - lastEndNanos >= STRAGGLER_NANOS;
     }
 
     private LaunchResult result() {
@@ -263,43 +220,11 @@ public final class LocalAgent {
     }
 
     private LaunchResult failed(int exitCode, Optional<RankEnd> first, Optional<Overdue> overdue, List<RankEnd> ends) {
-        Map<Integer, RankTrace> traces = new HashMap<>();
-        for (WorkerProcess worker : workers) {
-            traces.put(worker.rank(), trace(worker));
-        }
-        FailureReport report = new FailureReport(
-                Host.name(), startedAt, first, overdue, ends, traces, CallLog.compare(calls, spec.ranks()));
+        FailureReport report = evidence.report(workers, ends, first, overdue);
         String text = report.text();
         err.write(text);
         spec.errorFile().ifPresent(file -> FailureJson.write(file, FailureJson.of(report, exitCode, attempt)));
         return new LaunchResult(exitCode, Optional.of(text), overdue.isEmpty());
-    }
-
-    private RankTrace trace(WorkerProcess worker) {
-        int rank = worker.rank();
-        List<Path> logs = new ArrayList<>();
-        spec.output().logFile(rank, attempt, "out").ifPresent(logs::add);
-        spec.output().logFile(rank, attempt, "err").ifPresent(logs::add);
-        List<Path> crashFolders = new ArrayList<>(List.of(Path.of("")));
-        spec.output().logFolder().ifPresent(crashFolders::add);
-        return new RankTrace(
-                worker.lastLines(),
-                logs,
-                RankTrace.crashFile(crashFolders, rank, worker.programPid(), startedAt),
-                RankTrace.lastCalls(CallLog.file(calls, rank)),
-                threadDumps.getOrDefault(rank, List.of()));
-    }
-
-    /** Process group by rank, of the ranks whose programs still run. */
-    private Map<Integer, Long> livingGroups() {
-        Map<Integer, Long> groups = new TreeMap<>();
-        for (WorkerProcess worker : workers) {
-            OptionalLong group = worker.programPid();
-            if (worker.poll().isEmpty() && group.isPresent()) {
-                groups.put(worker.rank(), group.getAsLong());
-            }
-        }
-        return groups;
     }
 
     private boolean allGone() {

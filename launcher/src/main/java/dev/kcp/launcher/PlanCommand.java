@@ -2,8 +2,6 @@ package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
 import dev.kcp.core.CuSeqlens;
-import dev.kcp.core.Layout;
-import dev.kcp.core.Partition;
 import dev.kcp.plan.PlanJson;
 import dev.kcp.plan.PlanReport;
 import dev.kcp.plan.PlanSvg;
@@ -18,6 +16,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -63,25 +62,8 @@ final class PlanCommand implements Callable<Integer> {
             description = "Ranks (default: 1, or as many as --fragments has lists).")
     private Integer world;
 
-    @Option(
-            names = "--layout",
-            defaultValue = "contiguous",
-            paramLabel = "LAYOUT",
-            description = "contiguous, zigzag or zigzagPerDocument (${DEFAULT-VALUE}).")
-    private String layout;
-
-    @Option(
-            names = "--fragments",
-            paramLabel = "FILE",
-            description = "JSON instead of a layout: for every rank its list of [document, offset, length].")
-    private Path fragments;
-
-    @Option(
-            names = "--align",
-            defaultValue = "1",
-            paramLabel = "N",
-            description = "Cut at multiples of N tokens; 64 fixes the bits of dweight for all N (${DEFAULT-VALUE}).")
-    private int align;
+    @Mixin
+    private PartitionOptions cut;
 
     @Option(
             names = "--channels",
@@ -112,20 +94,13 @@ final class PlanCommand implements Callable<Integer> {
             throw new IllegalArgumentException("--lengths and --cu-seqlens exclude each other: lengths="
                     + String.join(",", lengths) + " cu-seqlens=" + cuSeqlensFile);
         }
-        if (world != null) {
-            OptionRange.within("--world", world, 1, LaunchSpec.MAX_RANKS);
-        }
-        OptionRange.atLeast("--align", align, 1);
-        ConvInput.refuseLayoutBeside(fragments, spec.commandLine().getParseResult());
+        cut.check();
         OptionRange.channels(channels);
         OutputFile.require("json", json);
         OutputFile.require("svg", svg);
-        Layout rule = Layout.parse(layout);
+        int ranks = RankOptions.checked(world == null ? cut.ranks() : world);
         CuSeqlens cuSeqlens = lengths != null ? CuSeqlens.ofLengths(parse(lengths)) : read(cuSeqlensFile);
-        PlanReport report = fragments == null
-                ? PlanReport.of(
-                        Partition.of(rule, cuSeqlens, world == null ? 1 : world, align), rule.label(), align, channels)
-                : PlanReport.of(explicit(cuSeqlens), "fragments", 0, channels);
+        PlanReport report = PlanReport.of(cut.partition(cuSeqlens, ranks), cut.label(), cut.align(), channels);
         if (json != null) {
             OutputFile.write("json", json, PlanJson.write(report) + "\n");
         }
@@ -167,19 +142,6 @@ final class PlanCommand implements Callable<Integer> {
             return CuSeqlens.of(offsets.segment().toArray(ValueLayout.JAVA_INT));
         } catch (IllegalArgumentException e) {
             throw new KcpException(KcpException.Code.BAD_DATA, path + ": " + e.getMessage(), e);
-        }
-    }
-
-    private Partition explicit(CuSeqlens cuSeqlens) {
-        try {
-            Partition partition = Partition.ofFragments(cuSeqlens, ConvInput.readFragments(fragments));
-            if (world != null && world != partition.ranks()) {
-                throw new IllegalArgumentException("it has lists for another number of ranks than --world: lists="
-                        + partition.ranks() + " world=" + world);
-            }
-            return partition;
-        } catch (IllegalArgumentException e) {
-            throw new KcpException(KcpException.Code.BAD_DATA, fragments + ": " + e.getMessage(), e);
         }
     }
 }

@@ -29,13 +29,17 @@ final class RankOptions {
      * @throws IllegalArgumentException if there are too few or too many, or the launcher says otherwise
      */
     int ranks(Optional<RankInfo> me, IntSupplier otherwise) {
-        int ranks = world != null ? world : me.map(RankInfo::worldSize).orElseGet(otherwise::getAsInt);
-        OptionRange.within("--world", ranks, 1, LaunchSpec.MAX_RANKS);
+        int ranks = checked(world != null ? world : me.map(RankInfo::worldSize).orElseGet(otherwise::getAsInt));
         if (me.isPresent() && me.get().worldSize() != ranks) {
             throw new IllegalArgumentException("--world contradicts the environment: world=" + ranks + " WORLD_SIZE="
                     + me.get().worldSize());
         }
         return ranks;
+    }
+
+    /** The number of ranks, if a job can have so many. */
+    static int checked(int ranks) {
+        return OptionRange.within("--world", ranks, 1, LaunchSpec.MAX_RANKS);
     }
 
     /** Longest wait of one rank for another. */

@@ -1,16 +1,10 @@
 package dev.kcp.launcher;
 
-import dev.kcp.comm.Communicator;
 import dev.kcp.comm.RankInfo;
-import dev.kcp.train.LossLog;
 import dev.kcp.train.Progress;
 import dev.kcp.train.Saving;
 import dev.kcp.train.TextCorpus;
 import dev.kcp.train.TrainConfig;
-import dev.kcp.train.TrainListener;
-import dev.kcp.train.TrainLoop;
-import dev.kcp.train.TrainSummary;
-import dev.kcp.train.report.Curves;
 import java.io.Console;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -163,12 +157,14 @@ final class TrainCommand implements Callable<Integer> {
             OutputFile.require("loss-log", lossLog);
         }
         TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
+        Progress.Style progress = terminal || isTerminal() ? Progress.Style.BAR : Progress.Style.LINES;
+        TrainJob job = new TrainJob(config, corpus, verify, faults, lossLog, reportOptions, progress);
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
             try (StopRequest stop = stopRequest(checked);
                     TrainRank rank = open(cuda, me, deadline)) {
                 CallLog.watch(environment, rank.communicator());
-                return train(config, corpus, rank, faults, saving(stop));
+                return job.run(rank, saving(stop));
             }
         }
         checked.ifPresent(saving -> saving.check(config, corpus));
@@ -179,7 +175,7 @@ final class TrainCommand implements Callable<Integer> {
         }
         try (StopRequest stop = stopRequest(checked);
                 TrainRank rank = open(cuda, me, deadline)) {
-            return train(config, corpus, rank, faults, saving(stop));
+            return job.run(rank, saving(stop));
         }
     }
 
@@ -244,49 +240,5 @@ final class TrainCommand implements Callable<Integer> {
                 injected.isEmpty() && !variable.isEmpty() ? List.of(variable.split("\\s+")) : injected,
                 ranks,
                 config.steps());
-    }
-
-    private int train(TrainConfig config, TextCorpus corpus, TrainRank rank, List<Injection> faults, Saving saving) {
-        Communicator communicator = rank.communicator();
-        TrainLoop loop;
-        TrainSummary summary;
-        Curves curves = reportOptions.isWanted() && communicator.rank() == 0 ? new Curves(config.stepTokens()) : null;
-        try (Progress progress = progress(communicator.rank(), config.steps());
-                LossLog log = lossLog == null || communicator.rank() > 0 ? null : new LossLog(lossLog)) {
-            TrainListener shown = log == null ? progress : TrainListener.both(progress, log);
-            shown = curves == null ? shown : TrainListener.both(shown, curves);
-            TrainListener listener =
-                    faults.isEmpty() ? shown : TrainListener.both(shown, new InjectingListener(faults, communicator));
-            loop = new TrainLoop(config, corpus, communicator, rank.engine(), saving, verify);
-            summary = loop.run(listener);
-        } catch (RuntimeException failure) {
-            communicator.abort(failure.toString());
-            throw failure;
-        }
-        if (curves != null) {
-            reportOptions.write(config, corpus, curves, summary);
-        }
-        if (communicator.rank() == 0) {
-            System.out.println(summary.toJson());
-        }
-        return loop.wasStopped() ? ExitCode.TERMINATED : ExitCode.DONE;
-    }
-
-    /** Every rank is told of every step, so what comes after one comes before the next. */
-    private record InjectingListener(List<Injection> faults, Communicator communicator) implements TrainListener {
-        @Override
-        public void onBegin(int stepsBefore) {
-            Injection.before(stepsBefore + 1, faults, communicator);
-        }
-
-        @Override
-        public void onStep(int step, double loss, double tokensPerSecond) {
-            Injection.before(step + 1, faults, communicator);
-        }
-    }
-
-    private Progress progress(int rank, int steps) {
-        Progress.Style shown = terminal || isTerminal() ? Progress.Style.BAR : Progress.Style.LINES;
-        return Progress.of(rank == 0 ? shown : Progress.Style.NONE, steps, System.out);
     }
 }

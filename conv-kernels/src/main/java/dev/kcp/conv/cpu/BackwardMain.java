@@ -2,6 +2,7 @@ package dev.kcp.conv.cpu;
 
 import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.LeafTable;
 import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.SiluGradPolicy;
@@ -38,9 +39,7 @@ final class BackwardMain {
             ShardTables tables,
             Operands in,
             ConvOptions options,
-            RowSource rows,
-            long planes,
-            long zeros,
+            CallSpace space,
             Tensor dy,
             Tensor dx,
             Tensor tail,
@@ -48,9 +47,9 @@ final class BackwardMain {
         this.tables = tables;
         this.in = in;
         this.options = options;
-        this.rows = rows;
-        this.planes = planes;
-        this.zeros = zeros;
+        this.rows = RowSource.of(tables, in, space.zeros());
+        this.planes = space.planes();
+        this.zeros = space.zeros();
         this.dy = dy;
         this.dx = dx;
         this.tail = tail;
@@ -64,7 +63,7 @@ final class BackwardMain {
             own.beginSums((long) Taps.PLANES * Scratch.BLOCK_CHANNELS * sumBytes);
         }
         int blocks = (channels + Scratch.BLOCK_CHANNELS - 1) / Scratch.BLOCK_CHANNELS;
-        List<List<ShardTables.Share>> ranges = blocks >= 4 * workers.threads() || workers.threads() == 1
+        List<List<LeafTable.Share>> ranges = blocks >= 4 * workers.threads() || workers.threads() == 1
                 ? List.of(tables.shares())
                 : ranges(tables.shares());
         List<List<NodeStack.Entry<Long>>> made = new ArrayList<>();
@@ -80,8 +79,8 @@ final class BackwardMain {
         }
     }
 
-    private static List<List<ShardTables.Share>> ranges(List<ShardTables.Share> shares) {
-        List<List<ShardTables.Share>> ranges = new ArrayList<>();
+    private static List<List<LeafTable.Share>> ranges(List<LeafTable.Share> shares) {
+        List<List<LeafTable.Share>> ranges = new ArrayList<>();
         for (int i = 0; i < shares.size(); ) {
             long range = shares.get(i).key().index() / RANGE_LEAVES;
             int j = i;
@@ -94,7 +93,7 @@ final class BackwardMain {
         return ranges;
     }
 
-    private List<NodeStack.Entry<Long>> range(Scratch own, int channelBegin, List<ShardTables.Share> shares) {
+    private List<NodeStack.Entry<Long>> range(Scratch own, int channelBegin, List<LeafTable.Share> shares) {
         int width = Math.min(Scratch.BLOCK_CHANNELS, channels - channelBegin);
         NodeStack<Long> stack = new NodeStack<>(tables.packedTokens(), (left, right) -> {
             long sum = addSums(left, right, width);
@@ -102,9 +101,9 @@ final class BackwardMain {
             return sum;
         });
         BackwardStream stream = new BackwardStream(this, own, channelBegin, width);
-        for (ShardTables.Share share : shares) {
+        for (LeafTable.Share share : shares) {
             long leaf = sums == null ? 0 : own.takeSums();
-            for (ShardTables.Run run : share.runs()) {
+            for (LeafTable.Run run : share.runs()) {
                 stream.follow(run, leaf);
             }
             if (sums != null) {

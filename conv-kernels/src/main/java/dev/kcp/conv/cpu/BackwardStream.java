@@ -1,5 +1,6 @@
 package dev.kcp.conv.cpu;
 
+import dev.kcp.conv.LeafTable;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.tensor.HostMemory;
 
@@ -34,7 +35,7 @@ final class BackwardStream {
     /**
      * @param leaf five planes of the leaf's sums, or 0 where nobody asks for them
      */
-    void follow(ShardTables.Run run, long leaf) {
+    void follow(LeafTable.Run run, long leaf) {
         if (run.fragment() != fragment || run.begin() != next) {
             finish();
             fragment = run.fragment();

@@ -158,9 +158,7 @@ public final class CpuConvEngine implements ConvEngine {
             Tensor tail,
             Tensor sums,
             CallSpace space) {
-        RowSource rows = RowSource.of(tables, in, space.zeros());
-        new BackwardMain(tables, in, options, rows, space.planes(), space.zeros(), dy, dx, tail, sums)
-                .run(workers, scratch);
+        new BackwardMain(tables, in, options, space, dy, dx, tail, sums).run(workers, scratch);
         if (dx != null) {
             zeroSlack(tables, dx);
         }

@@ -7,6 +7,8 @@ import jdk.incubator.vector.FloatVector;
 /**
  * Products of g with the input rows, added to a leaf in token order; policy BF16 sums in FP32, policy FP32 in FP64. Rows
  * before a document enter no sum, so that an infinite g there makes no NaN.
+ *
+ * <p>One loop for each type of sums, since the compiler keeps vectors in registers only where it knows their type.
  */
 final class LeafRows {
     private LeafRows() {}

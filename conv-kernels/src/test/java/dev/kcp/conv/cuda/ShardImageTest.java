@@ -2,9 +2,10 @@ package dev.kcp.conv.cuda;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.LeafTable;
+import dev.kcp.conv.LeafTable.Share;
 import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.ShardTables;
-import dev.kcp.conv.ShardTables.Share;
 import dev.kcp.conv.ShardTables.Span;
 import java.util.ArrayList;
 import java.util.List;
@@ -50,7 +51,7 @@ class ShardImageTest {
                 }
             }
             for (Share share : tables.shares()) {
-                for (ShardTables.Run run : share.runs()) {
+                for (LeafTable.Run run : share.runs()) {
                     for (int row = run.begin(); row < run.end(); row++) {
                         assertThat(leafOfRow[row]).isEqualTo((int) share.key().index());
                     }

@@ -10,14 +10,14 @@ import java.util.List;
  * same tokens, as contiguous and zigzag layouts do. Fragments that follow one another in the packed batch and on their rank
  * are one part; all parts are of one document. The rows that travel in it are those of any batch with these cuts, and more.
  */
-final class Frame {
+final class Cuts {
     private final Partition partition;
 
-    private Frame(Partition partition) {
+    private Cuts(Partition partition) {
         this.partition = partition;
     }
 
-    static Frame of(Partition batch) {
+    static Cuts of(Partition batch) {
         List<List<Fragment>> parts = new ArrayList<>();
         for (int rank = 0; rank < batch.ranks(); rank++) {
             List<Fragment> own = new ArrayList<>();
@@ -26,7 +26,7 @@ final class Frame {
             }
             parts.add(own);
         }
-        return new Frame(
+        return new Cuts(
                 Partition.ofFragments(CuSeqlens.ofLengths(batch.cuSeqlens().tokens()), parts));
     }
 
@@ -56,8 +56,8 @@ final class Frame {
         return partition;
     }
 
-    /** Whether a batch with this frame may take the place of one with another. */
-    boolean isSameAs(Frame other) {
+    /** Whether a batch with these cuts may take the place of one with the others. */
+    boolean isSameAs(Cuts other) {
         return partition.equals(other.partition);
     }
 

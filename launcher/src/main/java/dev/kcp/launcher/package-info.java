@@ -1,0 +1,5 @@
+/**
+ * The command {@code kcp}: one class per subcommand, and the agent that starts ranks, watches them, and says why a job
+ * failed.
+ */
+package dev.kcp.launcher;

@@ -1,0 +1,2 @@
+/** What a partition costs, as text, JSON and a drawing. */
+package dev.kcp.plan;
