@@ -34,16 +34,16 @@ final class SaveOptions {
      */
     Optional<Saving> saving(BooleanSupplier stopAsked) {
         if (folder == null) {
-            if (every != null || keep != null || resume) {
-                throw new IllegalArgumentException("--every, --keep and --resume need --save DIR: every=" + every
-                        + " keep=" + keep + " resume=" + resume);
+            String lone = every != null ? "--every" : keep != null ? "--keep" : resume ? "--resume" : null;
+            if (lone != null) {
+                throw new IllegalArgumentException(lone + " needs --save DIR: save=none");
             }
             return Optional.empty();
         }
         return Optional.of(new Saving(
                 folder,
-                every == null ? EVERY_STEPS : every,
-                keep == null ? KEEP_STATES : keep,
+                every == null ? EVERY_STEPS : OptionRange.atLeast("--every", every, 1),
+                keep == null ? KEEP_STATES : OptionRange.atLeast("--keep", keep, 1),
                 resume,
                 stopAsked,
                 note -> System.err.println("kcp: " + Main.oneLine(note))));

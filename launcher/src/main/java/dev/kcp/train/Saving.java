@@ -18,6 +18,7 @@ import java.util.function.Consumer;
  */
 public record Saving(
         Path folder, int every, int keep, boolean resume, BooleanSupplier stopAsked, Consumer<String> notes) {
+    /** @throws IllegalArgumentException if every or keep is below 1 */
     public Saving {
         Objects.requireNonNull(folder, "folder");
         Objects.requireNonNull(stopAsked, "stopAsked");

@@ -24,6 +24,8 @@ public final class TrainLoop {
     private boolean stopped;
 
     /**
+     * A run that saves nothing.
+     *
      * @param communicator the ranks that share each batch; borrowed, as is the engine
      * @param engine used by this thread alone
      */
@@ -32,6 +34,8 @@ public final class TrainLoop {
     }
 
     /**
+     * A run; {@link #run} starts it.
+     *
      * @param saving how the run is saved and gone on with, or null
      * @param verify whether every step is compared with a run on one rank
      */

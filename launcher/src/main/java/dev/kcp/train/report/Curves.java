@@ -37,7 +37,11 @@ public final class Curves implements TrainListener {
     private final List<Point> points = new ArrayList<>();
     private double loss;
 
-    /** @param stepTokens tokens of a step over all ranks */
+    /**
+     * No points yet.
+     *
+     * @param stepTokens tokens of a step over all ranks
+     */
     public Curves(long stepTokens) {
         this.stepTokens = stepTokens;
     }
