@@ -30,7 +30,7 @@ for generation in $generations; do
 done
 
 mkdir -p "$out"
-for file in conv_forward conv_backward conv_check rows train train_products; do
+for file in conv_forward conv_backward conv_check rows mail train train_products; do
   made=$out/$file.fatbin
   if [ -f "$made" ] && [ -z "$(find "$source" -type f -newer "$made")" ]; then
     continue

@@ -5,15 +5,15 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.kcp.conv.cuda.CudaConvEngine;
 import dev.kcp.conv.cuda.CudaGraph;
 import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.conv.cuda.NeedsGpu;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-@Tag("gpu")
+@NeedsGpu
 class CudaWorkspaceTest extends WorkspaceContract {
     private static CudaConvEngine engine;
 

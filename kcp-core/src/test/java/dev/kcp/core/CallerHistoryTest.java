@@ -10,13 +10,9 @@ import dev.kcp.comm.LocalRanks;
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
-import dev.kcp.conv.Gradients;
-import dev.kcp.conv.ReferenceConv;
 import dev.kcp.conv.SiluGradPolicy;
-import dev.kcp.conv.Tolerance;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.tensor.DType;
-import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
 import java.util.Random;
@@ -24,152 +20,11 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/**
- * Documents whose first tokens were in an earlier batch, against the joined documents on one rank: each document's history
- * rows and tokens end to end, with zeros for dy of the history rows.
- */
+/** Documents whose first tokens were in an earlier batch, against the joined documents on one rank. */
 class CallerHistoryTest {
-    /** A joined batch and how it is parted. */
-    private record Joined(ConvCase all, int[] lengths, int[] history) implements AutoCloseable {
-        static Joined random(Random random, int[] lengths) {
-            int[] history = new int[lengths.length];
-            int[] joined = new int[lengths.length];
-            for (int d = 0; d < lengths.length; d++) {
-                history[d] = random.nextInt(4);
-                joined[d] = lengths[d] + history[d];
-            }
-            DType bias = random.nextBoolean() ? DType.BF16 : null;
-            ConvCase all = ConvCase.random(random.nextLong(), 8 * (1 + random.nextInt(3)), DType.F32, bias, joined);
-            for (int d = 0; d < lengths.length; d++) {
-                for (int row = all.begin(d); row < all.begin(d) + history[d]; row++) {
-                    for (int c = 0; c < all.channels(); c++) {
-                        ConvCase.set(all.dy(), row, c, 0);
-                    }
-                }
-            }
-            return new Joined(all, lengths, history);
-        }
-
-        /** The rows of this batch, of a tensor of the joined one. */
-        Tensor batch(Tensor joined) {
-            int tokens = java.util.Arrays.stream(lengths).sum();
-            Tensor rows = Tensor.zeros(DType.BF16, tokens, all.channels());
-            int to = 0;
-            for (int d = 0; d < lengths.length; d++) {
-                copy(joined, all.begin(d) + history[d], rows, to, lengths[d]);
-                to += lengths[d];
-            }
-            return rows;
-        }
-
-        /** Each document's history rows, the invalid ones filled with bytes that must not matter. */
-        Tensor initial(Tensor joined, byte filler) {
-            Tensor rows = Tensor.zeros(DType.BF16, lengths.length, 3, all.channels());
-            rows.segment().fill(filler);
-            for (int d = 0; d < lengths.length; d++) {
-                copy(joined, all.begin(d), rows, 3L * d + 3 - history[d], history[d]);
-            }
-            return rows;
-        }
-
-        /** The last three rows of each joined document, zeros before it. */
-        Tensor last() {
-            Tensor rows = Tensor.zeros(DType.BF16, lengths.length, 3, all.channels());
-            for (int d = 0; d < lengths.length; d++) {
-                int count = Math.min(3, history[d] + lengths[d]);
-                copy(all.x(), all.begin(d) + history[d] + lengths[d] - count, rows, 3L * d + 3 - count, count);
-            }
-            return rows;
-        }
-
-        static void copy(Tensor from, long begin, Tensor to, long toBegin, long count) {
-            if (count > 0) {
-                HostMemory.copy(
-                        from.rowAddress(begin),
-                        to.rowAddress(toBegin),
-                        count * from.columns() * from.dtype().bytes());
-            }
-        }
-
-        @Override
-        public void close() {
-            all.close();
-        }
-    }
-
-    private static int owner(Partition partition, int document, boolean first) {
-        CuSeqlens cuSeqlens = partition.cuSeqlens();
-        if (cuSeqlens.length(document) == 0) {
-            return 0;
-        }
-        return partition
-                .placeOf(first ? cuSeqlens.begin(document) : cuSeqlens.end(document) - 1)
-                .rank();
-    }
-
-    private static void onRank(
-            Communicator communicator, Partition partition, Joined joined, ConvOptions options, Sharded expected) {
-        int rank = communicator.rank();
-        int tokens = partition.tokens(rank);
-        ConvCase all = joined.all();
-        HistoryCounts counts = HistoryCounts.of(joined.history());
-        boolean some = !counts.isNone();
-        try (ConvEngine engine = new CpuConvEngine(1);
-                KcpContext context = new KcpContext(partition, counts, communicator, engine, null);
-                Tensor x = Tensor.zeros(DType.BF16, tokens, all.channels());
-                Tensor dy = Tensor.zeros(DType.BF16, tokens, all.channels());
-                Tensor y = Tensor.zeros(DType.BF16, tokens, all.channels());
-                Tensor dx = Tensor.zeros(DType.BF16, tokens, all.channels());
-                Tensor batchX = joined.batch(all.x());
-                Tensor batchDy = joined.batch(all.dy());
-                Tensor packedY = Tensor.zeros(DType.BF16, batchX.rows(), all.channels());
-                Tensor packedDx = Tensor.zeros(DType.BF16, batchX.rows(), all.channels());
-                Tensor expectedY = joined.batch(expected.y());
-                Tensor expectedDx = joined.batch(expected.dx());
-                Tensor initial = some ? joined.initial(all.x(), (byte) 0x7F) : null;
-                Tensor last = joined.last();
-                Tensor finalRows = Tensor.zeros(DType.BF16, joined.lengths().length, 3, all.channels());
-                Tensor dHistory = Tensor.zeros(DType.BF16, joined.lengths().length, 3, all.channels());
-                Tensor expectedDHistory = joined.initial(expected.dx(), (byte) 0)) {
-            Shards.take(partition, rank, batchX, x);
-            Shards.take(partition, rank, batchDy, dy);
-            KcpConv1d conv = new KcpConv1d("layer0", options);
-            ConvArguments in = new ConvArguments(x, all.weight(), all.bias(), y, initial, finalRows);
-            try (Saved saved = conv.forward(context, List.of(in), null)) {
-                PartialGradients sums = conv.backward(saved, List.of(new ConvGradients(dy, dx, dHistory)))
-                        .getFirst();
-                Gradients reduced = conv.reduceGradients(List.of(sums), DType.F32);
-                Tolerance.assertSums(
-                        reduced.dweight(), reduced.dbias(), ReferenceConv.run(all, options.policy()), options.policy());
-                reduced.close();
-                sums.close();
-            }
-            Shards.gather(communicator, partition, "y", y, rank == 0 ? packedY : null);
-            Shards.gather(communicator, partition, "dx", dx, rank == 0 ? packedDx : null);
-            if (rank == 0) {
-                assertSameBits("y", packedY, expectedY);
-                assertSameBits("dx", packedDx, expectedDx);
-            }
-            for (int d = 0; d < joined.lengths().length; d++) {
-                if (owner(partition, d, false) == rank) {
-                    assertSameBits("finalHistory", finalRows.rows(3L * d, 3L * d + 3), last.rows(3L * d, 3L * d + 3));
-                }
-                if (joined.history()[d] > 0 && joined.lengths()[d] > 0 && owner(partition, d, true) == rank) {
-                    assertSameBits(
-                            "dHistory", dHistory.rows(3L * d, 3L * d + 3), expectedDHistory.rows(3L * d, 3L * d + 3));
-                }
-            }
-        }
-    }
-
     private static void assertJoined(Random random, Partition partition, int[] lengths, SiluGradPolicy policy) {
-        ConvOptions options = ConvOptions.DEFAULT.withPolicy(policy);
-        try (Joined joined = Joined.random(random, lengths);
-                Sharded expected = Sharded.alone(joined.all(), options)) {
-            LocalRanks.run(partition.ranks(), Sharded.DEADLINE, communicator -> {
-                onRank(communicator, partition, joined, options, expected);
-                return null;
-            });
+        try (JoinedBatch joined = JoinedBatch.random(random, lengths)) {
+            joined.assertParity(Sharded.ON_CPU, partition, ConvOptions.DEFAULT.withPolicy(policy));
         }
     }
 
@@ -236,7 +91,7 @@ class CallerHistoryTest {
                         new KcpConv1d("layer0", ConvOptions.DEFAULT)
                                 .forward(context, List.of(in), null)
                                 .close();
-                        history = shared(communicator, next, owner(partition, 0, false));
+                        history = shared(communicator, next, JoinedBatch.owner(partition, 0, false));
                         Shards.gather(communicator, partition, "y", y, rank == 0 ? packedY : null);
                         if (rank == 0) {
                             assertSameBits("y", packedY, expected.y().rows(cuts[batch], cuts[batch + 1]));

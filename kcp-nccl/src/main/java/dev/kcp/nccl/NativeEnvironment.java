@@ -13,6 +13,25 @@ final class NativeEnvironment {
 
     private NativeEnvironment() {}
 
+    /** The value of a variable, or null. */
+    @SuppressWarnings("restricted")
+    static String get(String name) {
+        Linker linker = Linker.nativeLinker();
+        MethodHandle getenv = linker.downcallHandle(
+                linker.defaultLookup().findOrThrow("getenv"),
+                FunctionDescriptor.of(ValueLayout.ADDRESS, ValueLayout.ADDRESS));
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment value = (MemorySegment) getenv.invokeExact(arena.allocateFrom(name));
+            return value.address() == 0
+                    ? null
+                    : value.reinterpret(Long.MAX_VALUE).getString(0);
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     /** Sets a variable that the user has not set. */
     @SuppressWarnings("restricted")
     static void setIfAbsent(String name, String value) {

@@ -11,6 +11,7 @@ import dev.kcp.comm.PendingExchange;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.Segment;
 import dev.kcp.comm.TcpCommunicator;
+import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.conv.cuda.CudaEvent;
 import dev.kcp.conv.cuda.CudaGraph;
 import dev.kcp.conv.cuda.CudaStream;
@@ -21,16 +22,13 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.BitSet;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Set;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 
 /**
- * Collectives between GPUs. Rows go over NCCL on a stream of their own, at high priority, beside the compute stream; no host
- * thread waits for them. Everything else, what a call means and how the group ends, goes over a control communicator for
+ * Collectives between GPUs. Rows go over NCCL, or straight into the peer's memory as {@link Route} tells, on a stream of
+ * their own, at high priority, beside the compute stream; no host thread waits for them. Everything else, what a call means and how the group ends, goes over a control communicator for
  * host memory, so that no check can hang on the device: every call is told to all ranks there, rows carry headers that the
  * device compares, and a watch ends the group when something queued is not done by the deadline.
  *
@@ -39,31 +37,19 @@ import java.util.function.LongConsumer;
  * deadline. A call's memory must stay until the compute stream is past the await.
  */
 public final class NcclCommunicator implements Communicator {
-    private static final Duration DRAIN = Duration.ofSeconds(5);
-    private static final System.Logger LOG = System.getLogger(NcclCommunicator.class.getName());
-
     private final Communicator control;
     private final CudaStream compute;
-    private final CudaStream transfers;
     private final Path library;
     private final Duration deadline;
+    private final Route route;
     private final NcclGroup group;
-    private final MessageHeaders headers;
-    private final CallAnnouncer announcer;
-    private final ExchangeWatch watch;
-    private final CudaEvent ready;
-    private final CudaEvent captured;
-    private final CommunicatorStats.Counter total = new CommunicatorStats.Counter();
-    /** Counts what is queued: calls made, or while a graph is captured the calls of its every replay. */
-    private CommunicatorStats.Counter counter = total;
-
-    private final Set<Call> agreedCalls = new HashSet<>();
-    private final List<PendingAgreement> pendingAgreements = new ArrayList<>();
+    private final DirectRoute direct;
+    private final HeaderedMessages messages;
+    private final CallBook calls;
+    private final GroupGuard guard;
+    private final Transfers transfers;
+    private final Agreements agreements = new Agreements();
     private final List<NcclGraph> graphs = new ArrayList<>();
-    private final HeaderTurns turnsTo;
-    private final HeaderTurns turnsFrom;
-    private List<Call> recording;
-    private boolean transfersCaptured;
     private boolean underWay;
     private boolean closed;
 
@@ -79,12 +65,22 @@ public final class NcclCommunicator implements Communicator {
      *     different versions, DEADLINE if some did not come
      */
     public static NcclCommunicator create(Communicator control, CudaStream compute, Path library, Duration deadline) {
+        return create(control, compute, library, deadline, Route.DIRECT);
+    }
+
+    /**
+     * As above, with rows by a given route.
+     *
+     * @param route equal on all ranks
+     */
+    public static NcclCommunicator create(
+            Communicator control, CudaStream compute, Path library, Duration deadline, Route route) {
         try {
             if (control.size() > 1) {
                 Nccl.load(library);
             }
             byte[] uniqueId = Peers.meet(control, compute.device(), library);
-            return new NcclCommunicator(control, compute, library, deadline, uniqueId);
+            return new NcclCommunicator(control, compute, library, deadline, route, uniqueId);
         } catch (KcpException e) {
             control.abort(e.code(), e.getMessage());
             control.close();
@@ -100,67 +96,33 @@ public final class NcclCommunicator implements Communicator {
      * Joins the job's communicator of all ranks, as {@link TcpCommunicator#join(RankInfo, Duration)} does for host memory.
      *
      * @param compute on this rank's GPU, see {@link dev.kcp.conv.cuda.CudaDevice#ordinalFor}
+     * @param route equal on all ranks
      */
-    public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline) {
-        return create(TcpCommunicator.join(me, deadline), compute, library, deadline);
+    public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline, Route route) {
+        return create(TcpCommunicator.join(me, deadline), compute, library, deadline, route);
     }
 
     private NcclCommunicator(
-            Communicator control, CudaStream compute, Path library, Duration deadline, byte[] uniqueId) {
+            Communicator control, CudaStream compute, Path library, Duration deadline, Route route, byte[] uniqueId) {
         this.control = control;
         this.compute = compute;
         this.library = library;
         this.deadline = deadline;
-        compute.device().makeCurrent();
-        transfers = CudaStream.createUrgent(compute.device());
-        ready = CudaEvent.untimed(compute.device());
-        captured = CudaEvent.untimed(compute.device());
-        headers = new MessageHeaders(transfers, size());
-        turnsTo = new HeaderTurns(size());
-        turnsFrom = new HeaderTurns(size());
+        this.route = route;
+        CudaDevice device = compute.device();
+        device.makeCurrent();
+        CudaStream stream = CudaStream.createUrgent(device);
+        messages = new HeaderedMessages(stream, rank(), size());
         group = size() == 1
                 ? null
-                : new NcclGroup(
-                        size(), rank(), uniqueId, compute.device(), transfers.handle(), deadline, control::checkAlive);
-        announcer = new CallAnnouncer(control.split(0, rank()));
-        watch = new ExchangeWatch(compute.device(), deadline, this::look, this::overdue);
-        // Elsewhere, since the thread that learns of a failure has more to do.
-        control.onFailure(failure -> Thread.ofPlatform().daemon().start(this::abortDevice));
+                : new NcclGroup(size(), rank(), uniqueId, device, stream.handle(), deadline, control::checkAlive);
+        calls = new CallBook(new CallAnnouncer(control.split(0, rank())));
+        direct = group != null && route == Route.DIRECT ? DirectRoute.open(control, stream) : DirectRoute.none(size());
+        guard = new GroupGuard(control, group, direct, messages, device, deadline);
+        transfers = new Transfers(compute, stream, group, direct, messages, guard);
         if (group != null) {
-            group.connect(headers.outgoing(0), headers.incoming(0), MessageHeaders.BYTES, rank());
-            headers.reset();
-            synchronize(transfers);
+            transfers.connect(rank());
             control.barrier("connected");
-        }
-    }
-
-    /** What the watch looks for beside late work: NCCL's own errors, and rows of another call. */
-    private void look() {
-        try {
-            if (group != null) {
-                group.checkHealth();
-            }
-            headers.wrong().ifPresent(this::strayRows);
-        } catch (KcpException e) {
-            control.abort(e.code(), "rank " + worldRank() + ": " + e.getMessage());
-        }
-    }
-
-    private void strayRows(String what) {
-        control.abort(Code.DISAGREEMENT, "rank " + worldRank() + " got stray rows: " + what);
-    }
-
-    private void overdue(Object what) {
-        control.abort(
-                Code.DEADLINE,
-                "rank " + worldRank() + " has work on its GPU that does not end: work=" + what + " deadlineMillis="
-                        + deadline.toMillis());
-    }
-
-    /** Lets everything queued end, so that streams run dry and memory can be freed. */
-    private void abortDevice() {
-        if (group != null) {
-            group.abort();
         }
     }
 
@@ -194,6 +156,11 @@ public final class NcclCommunicator implements Communicator {
         return control;
     }
 
+    /** Whether rows to and from a rank go straight into memory, as {@link Route#DIRECT} tells. */
+    public boolean isDirect(int rank) {
+        return direct.reaches(rank);
+    }
+
     /** The stream that exchanges wait for, and that waits for them. */
     public CudaStream compute() {
         return compute;
@@ -202,87 +169,20 @@ public final class NcclCommunicator implements Communicator {
     @Override
     public PendingExchange exchange(Call call, LongConsumer behind, List<Segment> sends, List<Segment> receives) {
         checkUsable(call);
-        announce(call);
-        BitSet to = peers(sends);
-        BitSet from = peers(receives);
+        BitSet to = messages.peers(sends);
+        BitSet from = messages.peers(receives);
+        calls.enter(call);
         if (behind == null && to.isEmpty() && from.isEmpty()) {
             return control::checkAlive;
         }
-        ready.record(compute);
-        ready.holdBack(transfers);
-        BitSet headersTo = turnsTo.next(to);
-        BitSet headersFrom = turnsFrom.next(from);
-        if (!to.isEmpty() || !from.isEmpty()) {
-            group.exchange(with(headersTo, true, sends), with(headersFrom, false, receives));
-        }
-        if (behind != null) {
-            behind.accept(transfers.handle());
-        }
-        counter.sent(call.kind(), sends.stream().mapToLong(Segment::bytes).sum());
-        CudaEvent done = markDone(call);
-        if (!headersTo.isEmpty() || !headersFrom.isEmpty()) {
-            headers.check(headersTo, headersFrom, digest(call));
-        }
+        CudaEvent done = transfers.exchange(call, behind, sends, receives);
+        calls.sent(call.kind(), sends.stream().mapToLong(Segment::bytes).sum());
         underWay = true;
         return () -> {
             underWay = false;
             done.holdBack(compute);
             control.checkAlive();
         };
-    }
-
-    private CudaEvent markDone(Call call) {
-        if (recording == null) {
-            return watch.mark(transfers, call);
-        }
-        transfersCaptured = true;
-        captured.record(transfers);
-        return captured;
-    }
-
-    /** Tells every rank what the call is; what it means must be known to all before its rows first travel. */
-    private void announce(Call call) {
-        if (agreedCalls.add(call)) {
-            announcer.agree("call", call.toString());
-        }
-        if (recording != null) {
-            recording.add(call);
-        } else {
-            announcer.announce(call);
-        }
-        counter.call(call.kind());
-    }
-
-    private BitSet peers(List<Segment> segments) {
-        BitSet peers = new BitSet();
-        for (Segment segment : segments) {
-            segment.checkPeer(rank(), size());
-            if (segment.bytes() > 0) {
-                peers.set(segment.peer());
-            }
-        }
-        return peers;
-    }
-
-    private List<Segment> with(BitSet headed, boolean outgoing, List<Segment> rows) {
-        if (headed.isEmpty()) {
-            return rows;
-        }
-        List<Segment> all = new ArrayList<>(rows.size() + headed.cardinality());
-        for (int peer = headed.nextSetBit(0); peer >= 0; peer = headed.nextSetBit(peer + 1)) {
-            long address = outgoing ? headers.outgoing(peer) : headers.incoming(peer);
-            all.add(new Segment(peer, address, MessageHeaders.BYTES));
-        }
-        all.addAll(rows);
-        return all;
-    }
-
-    private static long digest(Call call) {
-        long digest = call.planDigest() * 31 + call.kind().ordinal();
-        for (char c : call.label().toCharArray()) {
-            digest = digest * 1_000_003 + c;
-        }
-        return digest * 31 + call.channels();
     }
 
     private void checkUsable(Object call) {
@@ -304,14 +204,11 @@ public final class NcclCommunicator implements Communicator {
     public void allReduce(String label, DType dtype, long address, long elements) {
         Call call = Call.ofSum(label, dtype, elements);
         checkUsable(call);
-        announce(call);
+        calls.enter(call);
         if (group == null || elements == 0) {
             return;
         }
-        ready.record(compute);
-        ready.holdBack(transfers);
-        group.allReduce(address, elements, dtype == DType.F64);
-        markDone(call).holdBack(compute);
+        transfers.allReduce(call, address, elements, dtype == DType.F64);
         control.checkAlive();
     }
 
@@ -333,25 +230,12 @@ public final class NcclCommunicator implements Communicator {
     @Override
     public Communicator split(int color, int key) {
         checkUsable("split");
-        return create(control.split(color, key), compute, library, deadline);
+        return create(control.split(color, key), compute, library, deadline, route);
     }
 
     @Override
     public PendingAgreement agree(String what, String statement) {
-        PendingAgreement agreement = control.agree(what, statement);
-        synchronized (pendingAgreements) {
-            pendingAgreements.add(agreement);
-        }
-        return agreement;
-    }
-
-    private void awaitAgreements() {
-        List<PendingAgreement> all;
-        synchronized (pendingAgreements) {
-            all = List.copyOf(pendingAgreements);
-            pendingAgreements.clear();
-        }
-        all.forEach(PendingAgreement::await);
+        return agreements.add(control.agree(what, statement));
     }
 
     /**
@@ -364,65 +248,47 @@ public final class NcclCommunicator implements Communicator {
      */
     public NcclGraph capture(String label, Runnable work) {
         checkUsable(label);
-        awaitAgreements();
-        recording = new ArrayList<>();
-        transfersCaptured = false;
-        counter = new CommunicatorStats.Counter();
-        turnsTo.beginCapture();
-        turnsFrom.beginCapture();
+        agreements.await();
+        calls.beginCapture();
+        transfers.beginCapture();
         try {
             CudaGraph graph = CudaGraph.capture(compute, () -> {
                 work.run();
-                // All that was queued beside the compute stream must have come back to it.
-                if (transfersCaptured) {
-                    captured.record(transfers);
-                    captured.holdBack(compute);
-                }
+                transfers.rejoin();
             });
-            List<Call> calls = recording;
-            NcclGraph made = new NcclGraph(this, label, calls, counter.read(), graph);
+            List<Call> captured = calls.captured();
+            NcclGraph made = new NcclGraph(this, label, captured, calls.capturedStats(), graph);
             graphs.add(made);
-            announcer.agree("graph", label + " calls=" + calls.size() + " digest=" + Long.toHexString(digest(calls)));
+            calls.agree(
+                    "graph",
+                    label + " calls=" + captured.size() + " digest=" + Long.toHexString(CallDigest.of(captured)));
             return made;
         } catch (RuntimeException | Error e) {
             control.abort("capturing " + label + ": " + e.getMessage());
             throw e;
         } finally {
-            turnsTo.endCapture();
-            turnsFrom.endCapture();
-            recording = null;
-            counter = total;
+            transfers.endCapture();
+            calls.endCapture();
             underWay = false;
         }
-    }
-
-    private static long digest(List<Call> calls) {
-        long digest = 1;
-        for (Call call : calls) {
-            digest = digest * 31 + digest(call);
-        }
-        return digest;
     }
 
     /** Queues a replay; called by the graph. */
     void replay(Call call, CommunicatorStats perReplay, CudaGraph graph) {
         checkUsable(call);
-        awaitAgreements();
-        announce(call);
-        total.add(perReplay);
+        agreements.await();
+        calls.enterReplay(call, perReplay);
         graph.launch();
-        watch.mark(compute, call);
-    }
-
-    /** For tests: counts messages that were never sent. */
-    void spoilHeaders() {
-        BitSet all = new BitSet();
-        all.set(0, size());
-        headers.check(all, new BitSet(), 0);
+        guard.mark(compute, call);
     }
 
     void forget(NcclGraph graph) {
         graphs.remove(graph);
+    }
+
+    /** The headers that travel with its messages. */
+    MessageHeaders headers() {
+        return messages.headers();
     }
 
     /**
@@ -431,26 +297,9 @@ public final class NcclCommunicator implements Communicator {
      * @throws KcpException if the group failed, or the deadline passed
      */
     public void synchronize() {
-        synchronize(compute);
-        headers.wrong().ifPresent(this::strayRows);
+        guard.synchronize(compute);
+        guard.checkHeaders();
         control.checkAlive();
-    }
-
-    private void synchronize(CudaStream stream) {
-        try (CudaEvent end = CudaEvent.untimed(stream.device())) {
-            end.record(stream);
-            if (group == null) {
-                stream.synchronize();
-            } else {
-                try {
-                    group.until(end::isReached, "work on the GPU");
-                } catch (KcpException e) {
-                    control.abort(e.code(), "rank " + worldRank() + ": " + e.getMessage());
-                    control.checkAlive();
-                    throw e;
-                }
-            }
-        }
     }
 
     @Override
@@ -460,13 +309,12 @@ public final class NcclCommunicator implements Communicator {
 
     @Override
     public CommunicatorStats stats() {
-        return total.read();
+        return calls.stats();
     }
 
     @Override
     public void abort(Code code, String message) {
         control.abort(code, message);
-        abortDevice();
     }
 
     @Override
@@ -486,53 +334,25 @@ public final class NcclCommunicator implements Communicator {
             return;
         }
         closed = true;
-        boolean alive = isAlive();
+        boolean alive = guard.isAlive();
         // A destroyed graph is what NCCL's own end would wait for.
         List.copyOf(graphs).forEach(NcclGraph::close);
         try {
             if (group != null && alive && !underWay) {
-                synchronize(compute);
-                synchronize(transfers);
+                guard.synchronize(compute);
+                transfers.synchronize();
+                // Until then a peer may still write into this rank's mailboxes.
+                control.barrier("exchanges done");
+                transfers.othersAreDone();
                 group.close();
             }
         } catch (KcpException e) {
             control.abort(e.code(), "rank " + worldRank() + " cannot leave: " + e.getMessage());
         } finally {
-            abortDevice();
-            watch.close();
-            announcer.close();
+            guard.close();
+            calls.close();
             control.close();
-            if (isDrained()) {
-                headers.close();
-                ready.close();
-                captured.close();
-                transfers.close();
-            }
-        }
-    }
-
-    /** Whether the stream ran dry. What a broken device still holds is better left than waited for. */
-    private boolean isDrained() {
-        try (CudaEvent end = CudaEvent.untimed(compute.device())) {
-            end.record(transfers);
-            long until = System.nanoTime() + DRAIN.toNanos();
-            while (!end.isReached()) {
-                if (System.nanoTime() > until) {
-                    LOG.log(System.Logger.Level.WARNING, "transfers did not end: rank=" + worldRank());
-                    return false;
-                }
-                LockSupport.parkNanos(100_000);
-            }
-            return true;
-        }
-    }
-
-    private boolean isAlive() {
-        try {
-            control.checkAlive();
-            return true;
-        } catch (KcpException _) {
-            return false;
+            transfers.close();
         }
     }
 }

@@ -11,6 +11,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
@@ -37,7 +38,7 @@ final class NcclGroup {
     private final ReentrantLock lock = new ReentrantLock();
     private final ncclComm comm;
     private final int ranks;
-    private boolean over;
+    private final AtomicBoolean over = new AtomicBoolean();
 
     /**
      * Makes it, together with all ranks.
@@ -156,7 +157,7 @@ final class NcclGroup {
     }
 
     private void checkOpen() {
-        if (over) {
+        if (over.get()) {
             checkAlive.run();
             throw new IllegalStateException("the NCCL communicator was closed");
         }
@@ -171,7 +172,7 @@ final class NcclGroup {
         // Not while a call is being made: that one sees the error itself.
         if (lock.tryLock()) {
             try {
-                if (!over) {
+                if (!over.get()) {
                     Nccl.checkHealth(comm);
                 }
             } finally {
@@ -184,10 +185,9 @@ final class NcclGroup {
     void close() {
         lock.lock();
         try {
-            if (over) {
+            if (!over.compareAndSet(false, true)) {
                 return;
             }
-            over = true;
         } finally {
             lock.unlock();
         }
@@ -202,29 +202,28 @@ final class NcclGroup {
         }
     }
 
-    /** Stops its kernels and frees it, whatever the others do. */
+    /**
+     * Stops its kernels and frees it, whatever the others do. The kernels stop at once; it returns when every graph that
+     * captured its calls was closed.
+     */
     void abort() {
+        boolean first;
         boolean locked = false;
         try {
             // A call that hangs inside the library holds the lock, and is what the abort is to end.
             locked = lock.tryLock(ABORT_PATIENCE_MILLIS, TimeUnit.MILLISECONDS);
         } catch (InterruptedException _) {
             Thread.currentThread().interrupt();
-        }
-        try {
-            boolean first;
-            synchronized (this) {
-                first = !over;
-                over = true;
-            }
-            if (first) {
-                device.makeCurrent();
-                Nccl.abort(comm);
-            }
         } finally {
+            first = over.compareAndSet(false, true);
             if (locked) {
                 lock.unlock();
             }
+        }
+        // Not under the lock: whoever is to close a graph may come to it first, and be told that it is over.
+        if (first) {
+            device.makeCurrent();
+            Nccl.abort(comm);
         }
     }
 }

@@ -29,6 +29,10 @@ final class GpuRanks implements Sharded.Place, AutoCloseable {
     private final List<Rank> ranks = new ArrayList<>();
 
     GpuRanks(int count, Duration deadline) {
+        this(count, deadline, Route.DIRECT);
+    }
+
+    GpuRanks(int count, Duration deadline, Route route) {
         List<Communicator> controls = LocalCommunicator.group(count, deadline);
         for (int rank = 0; rank < count; rank++) {
             threads.add(Executors.newSingleThreadExecutor(
@@ -36,7 +40,8 @@ final class GpuRanks implements Sharded.Place, AutoCloseable {
         }
         ranks.addAll(onAll(rank -> {
             CudaConvEngine engine = CudaConvEngine.open(rank);
-            return new Rank(engine, NcclCommunicator.create(controls.get(rank), engine.stream(), library(), deadline));
+            return new Rank(
+                    engine, NcclCommunicator.create(controls.get(rank), engine.stream(), library(), deadline, route));
         }));
     }
 

@@ -1,11 +1,10 @@
 package dev.kcp.nccl;
 
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
-
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.SiluGradPolicy;
+import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.CuSeqlens;
 import dev.kcp.core.Geometry;
 import dev.kcp.core.Layout;
@@ -15,19 +14,17 @@ import dev.kcp.tensor.DType;
 import java.util.Random;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** Sharded over GPUs against one rank on the CPU, to the bit: portable math has the same bits on both. */
-@Tag("gpu2")
+@NeedsTwoGpus
 class NcclParityTest {
     private static GpuRanks ranks;
 
     @BeforeAll
     static void open() {
-        assumeTrue(GpuRanks.gpus() >= 2, "needs two GPUs");
         ranks = new GpuRanks(GpuRanks.gpus(), GpuRanks.DEADLINE);
     }
 

@@ -20,6 +20,8 @@ import java.util.List;
 public final class ExchangeBench {
     private static final int IN_A_ROW = 20;
     private static final int WARM_RUNS = 5;
+    /** Before the first, on a GPU: what the host runs for a call is compiled by then. */
+    private static final int WARM_DEVICE_RUNS = 300;
 
     private final Communicator communicator;
     private final ConvEngine engine;
@@ -62,6 +64,9 @@ public final class ExchangeBench {
                         engine.rowOps().copyColumns(out, 0, in, 0, out.columns());
                     }
                 };
+                if (engine instanceof CudaConvEngine) {
+                    clock.millis(exchanges, WARM_DEVICE_RUNS);
+                }
                 RankTimes floor = clocked(copies);
                 rows.add(row("eager", bytes, clocked(exchanges), floor));
                 if (engine instanceof CudaConvEngine cuda && communicator instanceof NcclCommunicator nccl) {
@@ -89,7 +94,7 @@ public final class ExchangeBench {
     }
 
     private BenchRow row(String mode, long bytes, RankTimes times, RankTimes floor) {
-        String program = communicator.transport() + "x" + communicator.size() + "-" + mode;
+        String program = StepBench.route(communicator) + "x" + communicator.size() + "-" + mode;
         return new BenchRow(
                 "exchange",
                 1,

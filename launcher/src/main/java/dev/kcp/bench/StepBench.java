@@ -22,6 +22,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.stream.IntStream;
 
 /**
  * Times one layer's context-parallel convolution on every rank against the single-rank op of as many tokens in the same
@@ -158,8 +159,14 @@ public final class StepBench {
     }
 
     private String name(Mode mode, String way) {
-        return communicator.transport() + "x" + communicator.size() + "-" + layout.label() + "-" + way + "-"
-                + mode.label();
+        return route(communicator) + "x" + communicator.size() + "-" + layout.label() + "-" + way + "-" + mode.label();
+    }
+
+    /** How its rows travel. */
+    static String route(Communicator communicator) {
+        boolean direct = communicator instanceof NcclCommunicator nccl
+                && IntStream.range(0, nccl.size()).anyMatch(nccl::isDirect);
+        return direct ? "direct" : communicator.transport();
     }
 
     private void row(String op, BenchShape shape, String program, RankTimes times, RankTimes alone, long bytes) {

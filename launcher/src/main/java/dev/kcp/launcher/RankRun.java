@@ -9,6 +9,7 @@ import dev.kcp.conv.cuda.CudaConvEngine;
 import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclLibrary;
+import dev.kcp.nccl.Route;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
@@ -24,7 +25,8 @@ record RankRun(Map<String, String> environment, Duration deadline) {
     <T> T onGpu(RankInfo me, BiFunction<Communicator, ConvEngine, T> body) {
         Path library = NcclLibrary.require(environment);
         try (CudaConvEngine engine = CudaConvEngine.open(CudaDevice.ordinalFor(me.localRank()));
-                Communicator communicator = NcclCommunicator.join(me, engine.stream(), library, deadline)) {
+                Communicator communicator =
+                        NcclCommunicator.join(me, engine.stream(), library, deadline, Route.from(environment))) {
             return run(communicator, engine, body);
         }
     }

@@ -8,6 +8,7 @@ import dev.kcp.comm.TcpCommunicator;
 import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclLibrary;
+import dev.kcp.nccl.Route;
 import dev.kcp.train.TrainEngine;
 import dev.kcp.train.cpu.CpuTrainEngine;
 import dev.kcp.train.cuda.CublasLibrary;
@@ -72,7 +73,8 @@ record TrainRank(TrainEngine engine, Communicator communicator) implements AutoC
                         engine, LocalCommunicator.group(1, deadline).getFirst());
             }
             Path nccl = me.get().worldSize() == 1 ? null : NcclLibrary.require(environment);
-            NcclCommunicator group = NcclCommunicator.join(me.get(), engine.stream(), nccl, deadline);
+            NcclCommunicator group =
+                    NcclCommunicator.join(me.get(), engine.stream(), nccl, deadline, Route.from(environment));
             engine.join(group);
             return new TrainRank(engine, group);
         } catch (RuntimeException failure) {

@@ -2,6 +2,7 @@ package dev.kcp.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.cuda.NeedsGpu;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import dev.kcp.train.BothEngines.Both;
@@ -9,12 +10,11 @@ import java.util.Arrays;
 import java.util.Random;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** What a tile gives on the GPU depends on its rows alone, bit by bit: not on the tiles beside it, nor on the run. */
-@Tag("gpu")
+@NeedsGpu
 class CudaBitsTest {
     private final Random random = new Random(6);
     private BothEngines both;

@@ -3,6 +3,7 @@ package dev.kcp.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.kcp.conv.cuda.NeedsGpu;
 import dev.kcp.tensor.BFloat16;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
@@ -13,7 +14,6 @@ import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -24,7 +24,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * Every program on the GPU against the CPU's on the same BF16 numbers, by relative L2 error: BF16 results are rounded once,
  * which alone gives about 0.0017; FP32 sums differ in their order.
  */
-@Tag("gpu")
+@NeedsGpu
 class CudaOpsTest {
     private static final double ROUNDED = 3e-3;
     private static final double SUMMED = 1e-5;

@@ -4,17 +4,17 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
 import dev.kcp.comm.LocalRanks;
+import dev.kcp.conv.cuda.NeedsGpu;
 import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.Layout;
 import dev.kcp.train.CudaRuns.Run;
 import dev.kcp.train.cpu.CpuTrainEngine;
 import java.time.Duration;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Whole steps on one GPU: the first ones as they are called, the later ones as replays of one record. */
-@Tag("gpu")
+@NeedsGpu
 class CudaTrainTest {
     private static final Duration DEADLINE = Duration.ofSeconds(60);
 

@@ -1,10 +1,9 @@
 package dev.kcp.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.comm.LocalRanks;
-import dev.kcp.conv.cuda.CudaDevice;
+import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.Layout;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclLibrary;
@@ -12,12 +11,11 @@ import dev.kcp.train.CudaRuns.Run;
 import dev.kcp.train.cuda.CudaTrainEngine;
 import java.time.Duration;
 import java.util.List;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** The whole run on one GPU and on two, connected by NCCL, bit by bit; steps are replayed from the fourth on. */
-@Tag("gpu2")
+@NeedsTwoGpus
 class CudaWorldTest {
     private static final Duration DEADLINE = Duration.ofSeconds(60);
 
@@ -30,7 +28,6 @@ class CudaWorldTest {
         "1500,40,192,ZIGZAG"
     })
     void lossNormWeightsAndMomentsDoNotDependOnTheNumberOfGpus(int tokens, int channels, int align, Layout layout) {
-        assumeTrue(CudaDevice.count() >= 2, "needs two GPUs");
         Run alone =
                 run(CudaRuns.config(tokens, channels, layout, align, true), 1).getFirst();
         for (Run together : run(CudaRuns.config(tokens, channels, layout, align, true), 2)) {

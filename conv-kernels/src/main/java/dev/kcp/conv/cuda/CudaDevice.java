@@ -6,9 +6,13 @@ import dev.kcp.KcpException;
 import dev.kcp.tensor.Device;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
+import java.util.OptionalInt;
+import java.util.stream.IntStream;
 import jcuda.driver.CUcontext;
 import jcuda.driver.CUdevice;
+import jcuda.driver.CUdevice_P2PAttribute;
 import jcuda.driver.CUdevice_attribute;
+import jcuda.driver.CUresult;
 import jcuda.driver.CUuuid;
 import jcuda.driver.JCudaDriver;
 import org.bytedeco.cuda.cudart.CUmemPoolHandle_st;
@@ -125,10 +129,39 @@ public final class CudaDevice implements AutoCloseable {
         return new String(name, 0, end, StandardCharsets.US_ASCII);
     }
 
+    /** The number of a device among the visible ones, by its {@link #uuid()}; empty if it is not visible here. */
+    static OptionalInt ordinalOf(String uuid) {
+        return IntStream.range(0, count())
+                .filter(ordinal -> {
+                    CUdevice device = new CUdevice();
+                    check("cuDeviceGet", JCudaDriver.cuDeviceGet(device, ordinal));
+                    return uuid(device).equals(uuid);
+                })
+                .findFirst();
+    }
+
+    /** Whether this device and another reach each other's memory over NVLink, which alone has their atomics. */
+    boolean isLinkedWith(int otherOrdinal) {
+        CUdevice other = new CUdevice();
+        check("cuDeviceGet", JCudaDriver.cuDeviceGet(other, otherOrdinal));
+        int[] value = new int[1];
+        return JCudaDriver.cuDeviceGetP2PAttribute(
+                                value,
+                                CUdevice_P2PAttribute.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+                                handle,
+                                other)
+                        == CUresult.CUDA_SUCCESS
+                && value[0] == 1;
+    }
+
     /** The device's own id, as {@code nvidia-smi -L} shows it. */
     public String uuid() {
+        return uuid(handle);
+    }
+
+    private static String uuid(CUdevice device) {
         CUuuid uuid = new CUuuid();
-        check("cuDeviceGetUuid", JCudaDriver.cuDeviceGetUuid(uuid, handle));
+        check("cuDeviceGetUuid", JCudaDriver.cuDeviceGetUuid(uuid, device));
         String hex = HexFormat.of().formatHex(uuid.bytes);
         return "GPU-" + hex.substring(0, 8) + "-" + hex.substring(8, 12) + "-" + hex.substring(12, 16) + "-"
                 + hex.substring(16, 20) + "-" + hex.substring(20);

@@ -23,11 +23,10 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Checked mode finds wrong offsets where they lie, and says which launch failed. */
-@Tag("gpu")
+@NeedsGpu
 class CheckedModeTest {
     private static final ConvOptions SLACK = new ConvOptions(SiluGradPolicy.BF16, ConvMath.FAST, true);
 

@@ -23,12 +23,11 @@ import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What NVRTC makes of the jar's sources has the bits of the jar's machine code, on every route. */
-@Tag("gpu")
+@NeedsGpu
 class CompiledKernelsTest {
     @TempDir
     static Path folder;

@@ -17,7 +17,6 @@ import java.time.Duration;
 import java.util.Random;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -27,7 +26,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * 19, 22, 29, 30 and 50; by {@link CheckedModeTest}: 18 and 34; by {@link CudaParityTest}: 37; by {@link SecondDeviceTest}:
  * 45, 103, 104 and 106.
  */
-@Tag("gpu")
+@NeedsGpu
 class CudaCasesTest {
     private static CudaConvEngine cuda;
     private static CudaStream stream;

@@ -27,14 +27,13 @@ import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** The GPU against the CPU, bit for bit with portable math, and against the FP64 reference with fast math. */
-@Tag("gpu")
+@NeedsGpu
 class CudaParityTest {
     private static final DType[] PARAMETER_TYPES = {DType.F32, DType.BF16};
 

@@ -18,11 +18,10 @@ import java.util.Arrays;
 import java.util.Random;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Sizes and layouts at the edges: nothing, slack, pitches, very many documents, channels and elements; graphs. */
-@Tag("gpu")
+@NeedsGpu
 class CudaShapesTest {
     private static final ConvOptions PORTABLE = new ConvOptions(SiluGradPolicy.BF16, ConvMath.PORTABLE, false);
 

@@ -24,12 +24,11 @@ import java.util.function.Function;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** Every program of a shard with history, owed rows and broken leaves: the GPU's bits are the CPU's. */
-@Tag("gpu")
+@NeedsGpu
 class CudaShardTest {
     private static CudaConvEngine cuda;
     private static CpuConvEngine cpu;

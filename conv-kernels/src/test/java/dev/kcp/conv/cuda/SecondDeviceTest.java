@@ -2,7 +2,6 @@ package dev.kcp.conv.cuda;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.conv.CausalConv1d;
 import dev.kcp.conv.ConvCase;
@@ -14,11 +13,10 @@ import dev.kcp.tensor.Memory;
 import java.util.Random;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Two GPUs in one process: whichever is current for a thread, each engine works on its own. */
-@Tag("gpu")
+@NeedsTwoGpus
 class SecondDeviceTest {
     private static final long SMALL_GROWTH_BYTES = 4L << 20;
 
@@ -27,7 +25,6 @@ class SecondDeviceTest {
 
     @BeforeAll
     static void open() {
-        assumeTrue(CudaDevice.count() > 1, "this machine has one GPU");
         first = CudaConvEngine.open(0);
         second = CudaConvEngine.open(1);
     }

@@ -1,0 +1,205 @@
+package dev.kcp.conv.cuda;
+
+import dev.kcp.tensor.HostMemory;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import jcuda.Pointer;
+import jcuda.driver.CUdeviceptr;
+import jcuda.driver.JCudaDriver;
+
+/**
+ * Mailboxes in this GPU's memory, one for each peer, and the kernel that sends to others' and takes out of these. An exchange
+ * is one launch on the stream, without the host and without another library; it can be captured. Each part of a message
+ * carries its number and a digest of its call, which the receiver's device compares.
+ *
+ * <p>Messages between two ranks are matched by their order. A message's parts wait for each other only where the peer is
+ * four messages behind. Waits on the device end with {@link #stop}.
+ */
+public final class PeerMail implements AutoCloseable {
+    // As in mail.cu.
+    private static final int LANE_BYTES = 4096;
+
+    /** Most lanes that the messages of one exchange to one peer, or from one, may take together. */
+    public static final int LANES = 256;
+
+    private static final int SLOTS = 4;
+    private static final int PARCELS = 24;
+    private static final long HEAD_BYTES = (long) LANES * (SLOTS * Long.BYTES + 4 * Integer.BYTES);
+    private static final long BOX_BYTES = HEAD_BYTES + (long) SLOTS * LANES * LANE_BYTES;
+    private static final int HEAD_WORDS = 5;
+    private static final int PARCEL_WORDS = 7;
+    private static final int BLOCK_THREADS = 128;
+    private static final int PINNED_BYTES = 128;
+    private static final int STOP_AT = 64;
+
+    /**
+     * What is sent to a peer, or received from it.
+     *
+     * @param peer its number among those of the constructor
+     * @param address on this device, of any alignment
+     */
+    public record Parcel(int peer, long address, long bytes) {}
+
+    private final CudaStream stream;
+    private final CudaPrograms programs;
+    private final CUdeviceptr memory = new CUdeviceptr();
+    private final Pointer pinned = new Pointer();
+    private final long base;
+    private final long verdict;
+    private final PeerMemory[] reached;
+    private final long[] theirBoxes;
+    private boolean closed;
+
+    /**
+     * Makes empty mailboxes; waits for the stream.
+     *
+     * @param peers how many others there are
+     */
+    public PeerMail(CudaStream stream, int peers) {
+        this.stream = stream;
+        programs = CudaPrograms.load(stream, "mail", HEAD_WORDS + PARCELS * PARCEL_WORDS);
+        reached = new PeerMemory[peers];
+        theirBoxes = new long[peers];
+        stream.device().makeCurrent();
+        Driver.check("cuMemAlloc", JCudaDriver.cuMemAlloc(memory, peers * BOX_BYTES));
+        Driver.check(
+                "cuMemHostAlloc",
+                JCudaDriver.cuMemHostAlloc(pinned, PINNED_BYTES, JCudaDriver.CU_MEMHOSTALLOC_DEVICEMAP));
+        base = Handles.addressOf(memory);
+        verdict = Handles.addressOf(pinned);
+        HostMemory.zero(verdict, PINNED_BYTES);
+        for (int peer = 0; peer < peers; peer++) {
+            stream.fill(box(peer), (byte) 0, HEAD_BYTES);
+        }
+        // Loading a kernel may wait for the device, where a peer's may be waiting for this one: load it now.
+        programs.set(new long[HEAD_WORDS]).launch("mail_exchange", 1, BLOCK_THREADS);
+        stream.synchronize();
+    }
+
+    private long box(int peer) {
+        return base + peer * BOX_BYTES;
+    }
+
+    /** What peers need to {@link #reach} these mailboxes. */
+    public byte[] card() {
+        return PeerMemory.card(stream.device(), base);
+    }
+
+    /**
+     * Opens a peer's mailboxes; false where the GPUs or their processes do not share memory.
+     *
+     * @param card the peer's
+     * @param number this rank's among the peer's peers
+     */
+    public boolean reach(int peer, byte[] card, int number) {
+        Optional<PeerMemory> opened = PeerMemory.open(stream.device(), card);
+        opened.ifPresent(theirs -> {
+            reached[peer] = theirs;
+            theirBoxes[peer] = theirs.address() + number * BOX_BYTES;
+        });
+        return opened.isPresent();
+    }
+
+    /** Lanes that a message takes. */
+    public static long lanes(long bytes) {
+        return (bytes + LANE_BYTES - 1) / LANE_BYTES;
+    }
+
+    /**
+     * Queues an exchange. Peers list what they send to one another in the order in which it is received; what goes to one
+     * peer takes no more than {@link #LANES} lanes, and so does what comes from one.
+     *
+     * @param digest of the call: that of both ends differs if they do not mean the same one
+     */
+    public synchronized void exchange(List<Parcel> outgoing, List<Parcel> incoming, long digest) {
+        long[] lanes = new long[reached.length];
+        List<Parcel> batch = new ArrayList<>(outgoing);
+        batch.addAll(incoming);
+        for (int begin = 0; begin < batch.size(); begin += PARCELS) {
+            int end = Math.min(batch.size(), begin + PARCELS);
+            launch(batch, begin, end, outgoing.size(), lanes, digest);
+        }
+    }
+
+    /** @param lanes in use already, of each peer in the direction of the parcel at {@code begin} */
+    private void launch(List<Parcel> all, int begin, int end, int outgoing, long[] lanes, long digest) {
+        long[] words = new long[HEAD_WORDS + (end - begin) * PARCEL_WORDS];
+        long blocks = 0;
+        int at = HEAD_WORDS;
+        for (int i = begin; i < end; i++) {
+            if (i == outgoing) {
+                Arrays.fill(lanes, 0);
+            }
+            Parcel parcel = all.get(i);
+            int peer = parcel.peer();
+            words[at++] = parcel.address();
+            words[at++] = parcel.bytes();
+            words[at++] = box(peer);
+            words[at++] = theirBoxes[peer];
+            words[at++] = lanes[peer];
+            words[at++] = blocks;
+            words[at++] = peer;
+            lanes[peer] += lanes(parcel.bytes());
+            blocks += lanes(parcel.bytes());
+        }
+        words[0] = Math.clamp(outgoing - begin, 0, end - begin);
+        words[1] = end - begin;
+        words[2] = Long.hashCode(digest) & 0xffffffffL;
+        words[3] = verdict + STOP_AT;
+        words[4] = verdict;
+        programs.set(words).launch("mail_exchange", blocks, BLOCK_THREADS);
+    }
+
+    /** What the first wrong message said, or nothing while all were right. */
+    public Optional<String> wrong() {
+        long peer = (long) ValueLayout.JAVA_LONG.varHandle().getVolatile(HostMemory.ALL, verdict) - 1;
+        if (peer < 0) {
+            return Optional.empty();
+        }
+        return Optional.of("rows from peer " + peer + " are not those of the call: message=" + word(1)
+                + " expectedDigest=" + Long.toHexString(word(2)) + " digest=" + Long.toHexString(word(4)));
+    }
+
+    private long word(int index) {
+        return HostMemory.ALL.get(ValueLayout.JAVA_LONG, verdict + (long) index * Long.BYTES);
+    }
+
+    /** Ends every wait on the device, now and from now on; what was under way is lost. */
+    public void stop() {
+        if (!closed) {
+            ValueLayout.JAVA_LONG.varHandle().setVolatile(HostMemory.ALL, verdict + STOP_AT, 1L);
+        }
+    }
+
+    /**
+     * Ends the use of peers' mailboxes; the stream has run dry.
+     *
+     * @param peersAreDone whether no peer writes into these mailboxes any more; otherwise they stay until the process ends
+     */
+    public synchronized void close(boolean peersAreDone) {
+        if (closed) {
+            return;
+        }
+        closed = true;
+        stream.device().makeCurrent();
+        for (PeerMemory theirs : reached) {
+            if (theirs != null) {
+                theirs.close();
+            }
+        }
+        programs.close();
+        Driver.check("cuMemFreeHost", JCudaDriver.cuMemFreeHost(pinned));
+        if (peersAreDone) {
+            Driver.check("cuMemFree", JCudaDriver.cuMemFree(memory));
+        }
+    }
+
+    /** As {@link #close(boolean)} while peers may still write. */
+    @Override
+    public void close() {
+        close(false);
+    }
+}
