@@ -41,8 +41,8 @@ struct MailArgs {
     Parcel parcel[kParcels];
 };
 
-// A turn of waiting does not order anything: an acquire would empty the multiprocessor's cache each time, under the program
-// that it is shared with.
+// A turn of waiting orders nothing: an acquire would empty the multiprocessor's cache each time, under the program that it is
+// shared with. The last one acquires.
 __device__ __forceinline__ uint64_t look(const uint64_t* word) {
     uint64_t value;
     asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
@@ -55,7 +55,17 @@ __device__ __forceinline__ uint32_t look(const uint32_t* word) {
     return value;
 }
 
-__device__ __forceinline__ void acquire() { asm volatile("fence.acq_rel.sys;" : : : "memory"); }
+__device__ __forceinline__ uint64_t acquire(const uint64_t* word) {
+    uint64_t value;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ uint32_t acquire(const uint32_t* word) {
+    uint32_t value;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
 
 __device__ __forceinline__ void publish(uint64_t* word, uint64_t value) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
@@ -69,9 +79,8 @@ __device__ __forceinline__ void publish(uint32_t* word, uint32_t value) {
 template <typename T, typename Condition>
 __device__ __forceinline__ bool await(const T* word, const int64_t* stop, T& value, Condition isThere) {
     for (int turn = 1;; turn++) {
-        value = look(word);
-        if (isThere(value)) {
-            acquire();
+        if (isThere(look(word))) {
+            value = acquire(word);
             return true;
         }
         if (turn % kTurnsPerLook == 0 && *reinterpret_cast<const volatile int64_t*>(stop) != 0) return false;

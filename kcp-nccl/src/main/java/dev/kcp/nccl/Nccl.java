@@ -33,9 +33,9 @@ final class Nccl {
     @SuppressWarnings("restricted")
     static void load(Path library) {
         NcclVersion.require(library);
+        NcclRas.listenApart();
         // A group's calls are all ordered by its compute stream, captured or not; NCCL's own order between graphs and
-        // other
-        // calls costs 6 us in each exchange of a graph.
+        // other calls costs 6 us in each exchange of a graph.
         NativeEnvironment.setIfAbsent("NCCL_GRAPH_MIXING_SUPPORT", "0");
         try {
             // Named by its path, so that the binding's own search cannot find another one.

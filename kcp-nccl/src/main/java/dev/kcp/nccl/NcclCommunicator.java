@@ -20,7 +20,6 @@ import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
 import java.util.function.Consumer;
@@ -49,7 +48,7 @@ public final class NcclCommunicator implements Communicator {
     private final GroupGuard guard;
     private final Transfers transfers;
     private final Agreements agreements = new Agreements();
-    private final List<NcclGraph> graphs = new ArrayList<>();
+    private final CapturedGraphs graphs;
     private boolean underWay;
     private boolean closed;
 
@@ -96,6 +95,14 @@ public final class NcclCommunicator implements Communicator {
      * Joins the job's communicator of all ranks, as {@link TcpCommunicator#join(RankInfo, Duration)} does for host memory.
      *
      * @param compute on this rank's GPU, see {@link dev.kcp.conv.cuda.CudaDevice#ordinalFor}
+     */
+    public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline) {
+        return join(me, compute, library, deadline, Route.DIRECT);
+    }
+
+    /**
+     * As above, with rows by a given route.
+     *
      * @param route equal on all ranks
      */
     public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline, Route route) {
@@ -120,6 +127,7 @@ public final class NcclCommunicator implements Communicator {
         direct = group != null && route == Route.DIRECT ? DirectRoute.open(control, stream) : DirectRoute.none(size());
         guard = new GroupGuard(control, group, direct, messages, device, deadline);
         transfers = new Transfers(compute, stream, group, direct, messages, guard);
+        graphs = new CapturedGraphs(compute, calls, transfers);
         if (group != null) {
             transfers.connect(rank());
             control.barrier("connected");
@@ -249,26 +257,12 @@ public final class NcclCommunicator implements Communicator {
     public NcclGraph capture(String label, Runnable work) {
         checkUsable(label);
         agreements.await();
-        calls.beginCapture();
-        transfers.beginCapture();
         try {
-            CudaGraph graph = CudaGraph.capture(compute, () -> {
-                work.run();
-                transfers.rejoin();
-            });
-            List<Call> captured = calls.captured();
-            NcclGraph made = new NcclGraph(this, label, captured, calls.capturedStats(), graph);
-            graphs.add(made);
-            calls.agree(
-                    "graph",
-                    label + " calls=" + captured.size() + " digest=" + Long.toHexString(CallDigest.of(captured)));
-            return made;
+            return graphs.capture(this, label, work);
         } catch (RuntimeException | Error e) {
             control.abort("capturing " + label + ": " + e.getMessage());
             throw e;
         } finally {
-            transfers.endCapture();
-            calls.endCapture();
             underWay = false;
         }
     }
@@ -283,7 +277,7 @@ public final class NcclCommunicator implements Communicator {
     }
 
     void forget(NcclGraph graph) {
-        graphs.remove(graph);
+        graphs.forget(graph);
     }
 
     /** The headers that travel with its messages. */
@@ -336,7 +330,7 @@ public final class NcclCommunicator implements Communicator {
         closed = true;
         boolean alive = guard.isAlive();
         // A destroyed graph is what NCCL's own end would wait for.
-        List.copyOf(graphs).forEach(NcclGraph::close);
+        graphs.close();
         try {
             if (group != null && alive && !underWay) {
                 guard.synchronize(compute);

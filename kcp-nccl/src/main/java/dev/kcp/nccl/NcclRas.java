@@ -6,12 +6,12 @@ import java.io.IOException;
 import java.net.ConnectException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
@@ -22,12 +22,13 @@ import java.util.concurrent.TimeoutException;
  * What NCCL itself knows of the processes that use it: since 2.24 one thread in each keeps in touch with the others and
  * answers in text on a local port. Asked when a job hangs, since it names processes that do not answer.
  */
-public final class NcclRas {
+final class NcclRas {
     /** How long an answer is waited for; it comes within milliseconds unless processes have just stopped answering. */
-    public static final Duration PATIENCE = Duration.ofSeconds(2);
+    static final Duration PATIENCE = Duration.ofSeconds(2);
 
     private static final String ADDRESS_VARIABLE = "NCCL_RAS_ADDR";
     private static final String ENABLE_VARIABLE = "NCCL_RAS_ENABLE";
+    private static final String LOOPBACK = "127.0.0.1";
     private static final HostAndPort DEFAULT_ADDRESS = new HostAndPort("localhost", 28028);
     /** A process that listens and says nothing is one of those that hang; another one may take the next connection. */
     private static final long GREETING_MILLIS = 150;
@@ -37,17 +38,25 @@ public final class NcclRas {
 
     private NcclRas() {}
 
-    /** Where processes with this environment are asked; nowhere where that is switched off, or no address. */
-    public static Optional<HostAndPort> address(Map<String, String> environment) {
-        return address(environment.get(ENABLE_VARIABLE), environment.get(ADDRESS_VARIABLE));
+    /**
+     * Has NCCL answer for this process alone, where the user has not said where it answers: at its usual address all
+     * processes of the host listen, those that hang and those of other jobs too. To be called before NCCL is first used.
+     */
+    static void listenApart() {
+        try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getByName(LOOPBACK))) {
+            NativeEnvironment.setIfAbsent(ADDRESS_VARIABLE, new HostAndPort(LOOPBACK, free.getLocalPort()).toString());
+        } catch (IOException noPort) {
+            // Then NCCL listens where it usually does.
+        }
     }
 
-    /** As the other, for this process, as NCCL in it reads the environment. */
+    /** Where this process answers; nowhere where that is switched off, or what the user has set is no address. */
     static Optional<HostAndPort> address() {
         return address(NativeEnvironment.get(ENABLE_VARIABLE), NativeEnvironment.get(ADDRESS_VARIABLE));
     }
 
-    private static Optional<HostAndPort> address(String enabled, String address) {
+    /** @param enabled value of a variable as NCCL reads it, or null; so too {@code address} */
+    static Optional<HostAndPort> address(String enabled, String address) {
         if ("0".equals(enabled)) {
             return Optional.empty();
         }
@@ -66,7 +75,7 @@ public final class NcclRas {
      *
      * @return the answer's lines without blank ones; empty if none came in time
      */
-    public static List<String> status(HostAndPort address, Duration patience) {
+    static List<String> status(HostAndPort address, Duration patience) {
         long end = System.nanoTime() + patience.toNanos();
         FutureTask<List<String>> task = new FutureTask<>(() -> ask(address, end));
         Thread.ofPlatform().daemon().name("kcp-nccl-ras").start(task);

@@ -1,6 +1,7 @@
 package dev.kcp.nccl;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.comm.HostAndPort;
 import java.io.BufferedReader;
@@ -13,7 +14,6 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -135,11 +135,22 @@ class NcclRasTest {
     }
 
     @Test
-    void theAddressIsNcclsOwn() {
-        assertThat(NcclRas.address(Map.of())).contains(new HostAndPort("localhost", 28028));
-        assertThat(NcclRas.address(Map.of("NCCL_RAS_ADDR", "[::1]:1234"))).contains(new HostAndPort("::1", 1234));
-        assertThat(NcclRas.address(Map.of("NCCL_RAS_ADDR", "nonsense"))).isEmpty();
-        assertThat(NcclRas.address(Map.of("NCCL_RAS_ENABLE", "0"))).isEmpty();
+    void theUsersAddressComesFirstThenNcclsUsualOne() {
+        assertThat(NcclRas.address(null, null)).contains(new HostAndPort("localhost", 28028));
+        assertThat(NcclRas.address("1", "[::1]:1234")).contains(new HostAndPort("::1", 1234));
+        assertThat(NcclRas.address(null, "nonsense")).isEmpty();
+        assertThat(NcclRas.address("0", null)).isEmpty();
+    }
+
+    @Test
+    void aProcessAnswersForItselfAloneWhereTheUserHasNotSaidWhere() {
+        assumeTrue(System.getenv("NCCL_RAS_ADDR") == null && System.getenv("NCCL_RAS_ENABLE") == null);
+        NcclRas.listenApart();
+        HostAndPort first = NcclRas.address().orElseThrow();
+        assertThat(first.host()).isEqualTo("127.0.0.1");
+        assertThat(NativeEnvironment.get("NCCL_RAS_ADDR")).isEqualTo(first.toString());
+        NcclRas.listenApart();
+        assertThat(NcclRas.address()).as("for the life of the process").contains(first);
     }
 
     @Test

@@ -5,6 +5,7 @@ import static dev.kcp.conv.cuda.Driver.check;
 import jcuda.driver.CUgraph;
 import jcuda.driver.CUgraphExec;
 import jcuda.driver.JCudaDriver;
+import org.bytedeco.cuda.global.cudart;
 
 /**
  * Recorded launches, replayed with the same addresses; what stands at the addresses, document offsets among it, may change
@@ -46,7 +47,13 @@ public final class CudaGraph implements AutoCloseable {
             stream.recordInto(null);
         }
         check("cuStreamEndCapture", JCudaDriver.cuStreamEndCapture(stream.jcuda(), made.graph));
-        check("cuGraphInstantiate", JCudaDriver.cuGraphInstantiate(made.executable, made.graph, 0));
+        // Launches keep the priorities of the streams they were recorded on; else what goes beside a long program would
+        // wait
+        // until all its blocks have begun.
+        check(
+                "cuGraphInstantiate",
+                JCudaDriver.cuGraphInstantiate(
+                        made.executable, made.graph, cudart.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
         return made;
     }
 
