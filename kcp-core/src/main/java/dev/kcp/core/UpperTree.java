@@ -15,6 +15,7 @@ final class UpperTree implements AutoCloseable {
     private record Row(NodeKey key, int row) {}
 
     private final int[] begin;
+    private final int roots;
     private final int root;
     private final RowOps.Table additions;
 
@@ -37,11 +38,12 @@ final class UpperTree implements AutoCloseable {
         });
         rows.forEach(row -> upper.pushFromGroup(row.key(), row.row()));
         upper.closeLeaf();
-        if (upper.entries().size() != (packedTokens == 0 ? 0 : 1)) {
+        roots = packedTokens == 0 ? 0 : 1;
+        if (upper.entries().size() != roots) {
             throw new IllegalStateException(
                     "the tree did not close: roots=" + upper.entries().size() + " packedTokens=" + packedTokens);
         }
-        root = packedTokens == 0 ? 0 : upper.entries().getFirst().sums();
+        root = roots == 0 ? 0 : upper.entries().getFirst().sums();
         additions = rowOps.additions(pairs.stream().mapToInt(Integer::intValue).toArray());
     }
 
@@ -53,6 +55,16 @@ final class UpperTree implements AutoCloseable {
     /** The first of a rank's nodes; of the number after the last rank, the end. */
     int begin(int rank) {
         return begin[rank];
+    }
+
+    /** How many nodes a rank has. */
+    int nodes(int rank) {
+        return begin[rank + 1] - begin[rank];
+    }
+
+    /** 1, or 0 where there are no tokens. */
+    int roots() {
+        return roots;
     }
 
     /** The row that holds the root's sums after the additions. */

@@ -5,7 +5,7 @@ import java.util.Arrays;
 /**
  * One measured line.
  *
- * @param op forward, backward, step, step+reduce or exchange
+ * @param op forward, backward, step, step+reduce, exchange or train
  * @param tokens S; 1 for an exchange
  * @param channels C; for an exchange, the bytes that a rank sends
  * @param program the program that ran

@@ -49,15 +49,19 @@ public final class CpuBench {
             RankClock clock = RankClock.of(engine);
             for (BenchShape shape : shapes) {
                 try (OpRuns runs = new OpRuns(engine, options, pass, shape, 1)) {
-                    long warmUntil = System.nanoTime() + WARM_NANOS;
-                    do {
-                        clock.millis(runs, Math.max(3, iterations / 2));
-                    } while (System.nanoTime() < warmUntil);
+                    warm(runs);
                     rows.add(runs.row(clock.millis(runs, iterations), threads, gigabytesPerSecond));
                 }
             }
         }
         return new BenchReport(machine(), threads(threads), gigabytesPerSecond, commit, rows);
+    }
+
+    private void warm(OpRuns runs) {
+        long until = System.nanoTime() + WARM_NANOS;
+        for (int i = 0; i < Math.max(3, iterations / 2) || System.nanoTime() < until; i++) {
+            runs.run();
+        }
     }
 
     /** Gigabytes per second, read and written, of a copy by all threads: the median of several. */

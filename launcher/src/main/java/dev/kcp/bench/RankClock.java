@@ -11,9 +11,12 @@ interface RankClock {
     double[] millis(Runnable body, int runs);
 
     static RankClock of(ConvEngine engine) {
-        return engine instanceof CudaConvEngine cuda
-                ? (body, runs) -> onStream(cuda.stream(), body, runs)
-                : RankClock::onHost;
+        return engine instanceof CudaConvEngine cuda ? (body, runs) -> onStream(cuda.stream(), body, runs) : ofHost();
+    }
+
+    /** The host's clock, for work that the host waits for. */
+    static RankClock ofHost() {
+        return RankClock::onHost;
     }
 
     private static double[] onHost(Runnable body, int runs) {

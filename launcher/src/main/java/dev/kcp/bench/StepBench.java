@@ -139,8 +139,8 @@ public final class StepBench {
         Sharded overlapping = new Sharded(context, new KcpConv1d("overlap", options), weight, buffers);
         measure(shape, mode, overlapping, forward, both);
         measure(shape, mode, overlapping.with(context, KcpConv1d.inSeries("series", options)), forward, both);
-        if (engine instanceof CudaConvEngine cuda) {
-            try (EventsOnly silent = new EventsOnly(communicator, cuda.stream());
+        if (engine instanceof CudaConvEngine) {
+            try (HollowExchanges silent = new HollowExchanges(communicator, engine, HollowExchanges.ALL);
                     KcpContext hollow = new KcpContext(context.partition(), silent, engine)) {
                 measure(shape, mode, overlapping.with(hollow, new KcpConv1d("events", options)), forward, both);
             }

@@ -3,19 +3,12 @@ package dev.kcp.launcher;
 import dev.kcp.bench.BenchFiles;
 import dev.kcp.bench.BenchHtml;
 import dev.kcp.bench.BenchReport;
-import dev.kcp.bench.BenchRow;
 import dev.kcp.bench.BenchShape;
 import dev.kcp.bench.ConvPass;
 import dev.kcp.bench.CpuBench;
 import dev.kcp.bench.CudaBench;
-import dev.kcp.bench.ExchangeBench;
-import dev.kcp.bench.StepBench;
-import dev.kcp.comm.Communicator;
-import dev.kcp.comm.LocalRanks;
 import dev.kcp.comm.RankInfo;
-import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
-import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.core.Layout;
 import java.nio.file.Path;
 import java.util.List;
@@ -23,7 +16,6 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
-import java.util.function.BiFunction;
 import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -47,6 +39,9 @@ import picocli.CommandLine.Spec;
             "step times one layer over --world ranks against the single-rank op of as many tokens in the same run; S of "
                     + "--shapes is one rank's share. exchange times a halo exchange with the next rank against a copy of "
                     + "as many bytes. Both with ranks as threads, processes (--transport tcp) or GPUs (nccl).",
+            "train times whole steps of the trainer, and in the same run steps whose exchanges move nothing: halo-hollow "
+                    + "(the floor) without halo rows, exchanges-hollow without gradients' sums too. These compute nonsense "
+                    + "and only show what the exchanges cost.",
             "Prints a table; --json writes the same as JSON, --report draws it. With --report and files in OP's place "
                     + "nothing is timed: the files are what --json wrote before."
         },
@@ -56,21 +51,31 @@ import picocli.CommandLine.Spec;
             "  kcp bench backward --shapes 8192x4096x16,32768x1024 --json backward.json",
             "  kcp bench step --world 4 --shapes 2048x1024",
             "  kcp bench exchange --transport tcp",
+            "  kcp bench train --world 2 --layers 2 --shapes 1024x128x8",
             "  kcp bench --report report.html forward.json backward.json"
         })
 final class BenchCommand implements Callable<Integer> {
+    private static final String SHAPES = "8192x4096x16,8192x4096x1,16384x1024x1";
+    private static final String TRAIN_SHAPES = "1024x256x8";
+
     /** What can be timed. */
     enum Op {
         FORWARD,
         BACKWARD,
         STEP,
-        EXCHANGE
+        EXCHANGE,
+        TRAIN;
+
+        boolean isOfRanks() {
+            return this == STEP || this == EXCHANGE || this == TRAIN;
+        }
     }
 
     @Parameters(
             arity = "1..*",
             paramLabel = "OP",
-            description = "forward, backward, step or exchange; with --report, JSON files of earlier runs instead.")
+            description =
+                    "forward, backward, step, exchange or train; with --report, JSON files of earlier runs instead.")
     private List<String> operands;
 
     private Op op;
@@ -81,9 +86,8 @@ final class BenchCommand implements Callable<Integer> {
     @Option(
             names = "--shapes",
             split = ",",
-            defaultValue = "8192x4096x16,8192x4096x1,16384x1024x1",
             paramLabel = "SxCxDOCUMENTS",
-            description = "Shapes, separated by commas (${DEFAULT-VALUE}).")
+            description = "Shapes, separated by commas (" + SHAPES + "; train: " + TRAIN_SHAPES + ").")
     private List<String> shapes;
 
     @Mixin
@@ -92,14 +96,15 @@ final class BenchCommand implements Callable<Integer> {
     @Option(
             names = "--transport",
             paramLabel = "TRANSPORT",
-            description = "step and exchange: local, tcp or nccl (default: nccl with --device cuda, else local).")
+            description =
+                    "step, exchange and train: local, tcp or nccl (default: nccl with --device cuda, else local).")
     private Transport transport;
 
     @Option(
             names = "--layout",
             defaultValue = "contiguous",
             paramLabel = "LAYOUT",
-            description = "step: contiguous, zigzag or zigzagPerDocument (${DEFAULT-VALUE}).")
+            description = "step and train: contiguous, zigzag or zigzagPerDocument (${DEFAULT-VALUE}).")
     private String layout;
 
     @Option(
@@ -109,6 +114,9 @@ final class BenchCommand implements Callable<Integer> {
             paramLabel = "BYTES",
             description = "exchange: bytes that each rank sends (${DEFAULT-VALUE}).")
     private List<Long> sizes;
+
+    @Mixin
+    private TrainBenchOptions trainOptions;
 
     @Option(names = "--threads", paramLabel = "N", description = "CPU threads (default: all cores).")
     private Integer threads;
@@ -159,9 +167,10 @@ final class BenchCommand implements Callable<Integer> {
                 throw new IllegalArgumentException("--sizes must be positive multiples of 4 bytes: size=" + bytes);
             }
         }
-        List<BenchShape> parsed = shapes.stream().map(BenchShape::parse).toList();
+        List<String> texts = shapes != null ? shapes : List.of((op == Op.TRAIN ? TRAIN_SHAPES : SHAPES).split(","));
+        List<BenchShape> parsed = texts.stream().map(BenchShape::parse).toList();
         ConvOptions options = opOptions.options(false);
-        return op == Op.STEP || op == Op.EXCHANGE ? ofRanks(parsed, options) : ofOneRank(parsed, options);
+        return op.isOfRanks() ? ofRanks(parsed, options) : ofOneRank(parsed, options);
     }
 
     private int ofOneRank(List<BenchShape> parsed, ConvOptions options) {
@@ -185,36 +194,21 @@ final class BenchCommand implements Callable<Integer> {
     private int ofRanks(List<BenchShape> parsed, ConvOptions options) {
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = rankOptions.ranks(me, () -> 2);
-        RankRun run = new RankRun(environment, rankOptions.deadline());
         boolean gpus = opOptions.wantsCuda() || transport == Transport.NCCL;
-        Layout rule = Layout.parse(layout);
-        BiFunction<Communicator, ConvEngine, BenchReport> body = (communicator, engine) -> {
-            List<BenchRow> rows = op == Op.STEP
-                    ? new StepBench(communicator, engine, rule, options, iterations).run(parsed)
-                    : new ExchangeBench(communicator, engine, iterations).run(sizes);
-            String where =
-                    gpus ? DeviceCopies.of(engine).deviceName() : CpuBench.threads(cpuThreads(ranks)) + " a rank";
-            return new BenchReport(CpuBench.machine(), where, 0, Version.commit(), rows);
-        };
-        List<BenchReport> reports;
+        RankBench bench = new RankBench(
+                op, parsed, sizes, Layout.parse(layout), options, trainOptions, iterations, this::cpuThreads);
+        BenchReport report;
         if (me.isPresent()) {
-            reports = List.of(
-                    gpus
-                            ? run.onGpu(me.get(), body)
-                            : run.onCpu(me.get(), cpuThreads(me.get().localWorldSize()), body));
+            report = bench.onRank(me.get(), new RankRun(environment, rankOptions.deadline()), gpus);
         } else if (gpus || transport == Transport.TCP) {
             return LocalAgent.run(LaunchSpec.workers(
                             ranks, spec.root().commandLine().getParseResult().originalArgs()))
                     .exitCode();
         } else {
-            reports = LocalRanks.run(ranks, rankOptions.deadline(), communicator -> {
-                try (CpuConvEngine engine = new CpuConvEngine(cpuThreads(ranks))) {
-                    return body.apply(communicator, engine);
-                }
-            });
+            report = bench.onThreads(ranks, rankOptions.deadline());
         }
         if (me.isEmpty() || me.get().rank() == 0) {
-            print(reports.getFirst());
+            print(report);
         }
         return ExitCode.DONE;
     }
@@ -239,7 +233,7 @@ final class BenchCommand implements Callable<Integer> {
             wrong = "one run times one operation; leave out the rest: OP=" + operands;
         } else if (named.isEmpty() && html == null) {
             wrong =
-                    "no such operation, choose forward, backward, step or exchange (or with --report FILE, files to draw): OP="
+                    "no such operation, choose forward, backward, step, exchange or train (or with --report FILE, files to draw): OP="
                             + operands.getFirst();
         } else if (named.isEmpty() && json != null) {
             wrong = "--json needs an operation to time: json=" + json;

@@ -38,14 +38,19 @@ final class PartitionOptions {
     private int align;
 
     @Spec(Spec.Target.MIXEE)
-    private CommandSpec spec;
+    private CommandSpec command;
 
-    /** @throws IllegalArgumentException if the layout is none, cuts cannot be aligned so, or a file says where they are */
+    /**
+     * Looks at the options alone.
+     *
+     * @throws IllegalArgumentException if the layout is none, cuts cannot be aligned so, or --fragments would leave another
+     *     option without effect
+     */
     void check() {
         Layout.parse(layout);
         OptionRange.atLeast("--align", align, 1);
         for (String option : List.of("--layout", "--align")) {
-            if (fragments != null && spec.commandLine().getParseResult().hasMatchedOption(option)) {
+            if (fragments != null && command.commandLine().getParseResult().hasMatchedOption(option)) {
                 throw new IllegalArgumentException(
                         "--fragments takes the place of " + option + ", leave one out: fragments=" + fragments);
             }
@@ -83,7 +88,7 @@ final class PartitionOptions {
         try {
             return PartitionJson.readFragments(Files.readString(fragments));
         } catch (IOException e) {
-            throw bad(Files.exists(fragments) ? "cannot be read" : "does not exist", e);
+            throw bad(Files.exists(fragments) ? "cannot be read: " + e.getMessage() : "does not exist", e);
         } catch (KcpException e) {
             throw bad(e.getMessage(), e);
         }

@@ -10,9 +10,11 @@ import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.nccl.Route;
+import dev.kcp.train.TrainEngine;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
+import java.util.Optional;
 import java.util.function.BiFunction;
 
 /**
@@ -44,7 +46,16 @@ record RankRun(Map<String, String> environment, Duration deadline) {
         }
     }
 
-    private <T> T run(Communicator communicator, ConvEngine engine, BiFunction<Communicator, ConvEngine, T> body) {
+    /** With the trainer's programs, on either device. */
+    <T> T asTrainer(RankInfo me, boolean gpu, int threads, BiFunction<Communicator, TrainEngine, T> body) {
+        try (TrainRank rank = gpu
+                ? TrainRank.onCuda(Optional.of(me), environment, deadline)
+                : TrainRank.onCpu(Optional.of(me), threads, deadline)) {
+            return run(rank.communicator(), rank.engine(), body);
+        }
+    }
+
+    private <E, T> T run(Communicator communicator, E engine, BiFunction<Communicator, E, T> body) {
         CallLog.watch(environment, communicator);
         try {
             return body.apply(communicator, engine);

@@ -28,13 +28,22 @@ final class SaveOptions {
             description = "Go on from the newest whole state in DIR, on any number of ranks; without one, start anew.")
     private boolean resume;
 
+    @Option(
+            names = "--new-schedule",
+            description =
+                    "With --resume: take --steps, --learning-rate, --weight-decay and --clip of this command where the "
+                            + "saved run had others, to train longer or on other terms.")
+    private boolean newSchedule;
+
     /**
      * @param stopAsked whether the run is to save and end
      * @throws IllegalArgumentException if the options contradict each other
      */
     Optional<Saving> saving(BooleanSupplier stopAsked) {
         if (folder == null) {
-            String lone = every != null ? "--every" : keep != null ? "--keep" : resume ? "--resume" : null;
+            String lone = every != null
+                    ? "--every"
+                    : keep != null ? "--keep" : resume ? "--resume" : newSchedule ? "--new-schedule" : null;
             if (lone != null) {
                 throw new IllegalArgumentException(lone + " needs --save DIR: save=none");
             }
@@ -45,6 +54,7 @@ final class SaveOptions {
                 every == null ? EVERY_STEPS : OptionRange.atLeast("--every", every, 1),
                 keep == null ? KEEP_STATES : OptionRange.atLeast("--keep", keep, 1),
                 resume,
+                newSchedule,
                 stopAsked,
                 note -> System.err.println("kcp: " + Main.oneLine(note))));
     }

@@ -3,6 +3,7 @@ package dev.kcp.train;
 import dev.kcp.comm.Communicator;
 import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.KcpContext;
+import dev.kcp.core.NodeReduction;
 import dev.kcp.core.Partition;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
@@ -25,8 +26,8 @@ final class Model implements AutoCloseable {
     private final Shard shard;
     private final Activations activations;
     private final StepSums sums;
-    private final GroupReduction gradientReduction;
-    private final GroupReduction lossReduction;
+    private final NodeReduction gradientReduction;
+    private final NodeReduction lossReduction;
     private final List<Layer> layers = new ArrayList<>();
     private TilePlan plan;
 
@@ -44,9 +45,9 @@ final class Model implements AutoCloseable {
         shard = new Shard(engine);
         activations = new Activations(engine, table.shape(), recompute != Recompute.NONE);
         sums = new StepSums(engine, table);
-        gradientReduction =
-                new GroupReduction("gradients", engine, communicator, DType.F32, table.summedElements(), SLICE_UNIT);
-        lossReduction = new GroupReduction("loss", engine, communicator, DType.F64, 1, 1);
+        gradientReduction = new NodeReduction(
+                "gradients", engine.conv(), communicator, DType.F32, 1, table.summedElements(), SLICE_UNIT);
+        lossReduction = new NodeReduction("loss", engine.conv(), communicator, DType.F64, 1, 1, 1);
         for (int layer = 0; layer < table.shape().layers(); layer++) {
             layers.add(new Layer(table, layer));
         }
@@ -59,8 +60,8 @@ final class Model implements AutoCloseable {
         shard.take(batch, partition, communicator.rank());
         activations.reserve(shard.tokens());
         sums.reserve(tiles.nodes().size());
-        gradientReduction.reserve(tilePlan);
-        lossReduction.reserve(tilePlan);
+        gradientReduction.prepare(tilePlan.treeTokens(), tilePlan.nodeKeys());
+        lossReduction.prepare(tilePlan.treeTokens(), tilePlan.nodeKeys());
     }
 
     /**
@@ -77,8 +78,8 @@ final class Model implements AutoCloseable {
             for (int layer = 0; layer < layers.size(); layer++) {
                 layers.get(layer).reduce(engine, List.of(passes.get(layer).partial()), gradients);
             }
-            gradientReduction.run(plan, sums.gradients(), gradients.elements(0, table.summedElements()));
-            lossReduction.run(plan, sums.losses(), loss);
+            gradientReduction.run(sums.gradients(), gradients.elements(0, table.summedElements()));
+            lossReduction.run(sums.losses(), loss);
         }
     }
 
@@ -99,8 +100,8 @@ final class Model implements AutoCloseable {
         ParameterBuffer to = isFirst ? gradients : micro.batchGradients();
         Tensor lossTo = isFirst ? loss : micro.batchLoss();
         List<LayerPass> passes = pass(state(context, weights, to, probe), micro.owners());
-        gradientReduction.run(plan, sums.gradients(), to.elements(0, table.summedElements()));
-        lossReduction.run(plan, sums.losses(), lossTo);
+        gradientReduction.run(sums.gradients(), to.elements(0, table.summedElements()));
+        lossReduction.run(sums.losses(), lossTo);
         if (!isFirst) {
             engine.add(gradients.elements(0, table.summedElements()), to.elements(0, table.summedElements()));
             engine.add(loss, lossTo);

@@ -1,6 +1,7 @@
 package dev.kcp.train;
 
 import java.util.Map;
+import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
@@ -9,6 +10,9 @@ import java.util.TreeMap;
  * shared out is not part of it.
  */
 final class RunIdentity {
+    /** What decides how far a step moves the weights: another run may go on with other values of these. */
+    private static final Set<String> SCHEDULE = Set.of("steps", "learningRate", "weightDecay", "clipNorm");
+
     private RunIdentity() {}
 
     static SortedMap<String, String> of(TrainConfig config, TextCorpus corpus) {
@@ -28,6 +32,13 @@ final class RunIdentity {
         return identity;
     }
 
+    /** What a run must share with a saved one that it goes on with on a schedule of its own. */
+    static SortedMap<String, String> withoutSchedule(SortedMap<String, String> identity) {
+        SortedMap<String, String> left = new TreeMap<>(identity);
+        left.keySet().removeAll(SCHEDULE);
+        return left;
+    }
+
     /**
      * Compares a saved run's identity with this one's.
      *
@@ -38,10 +49,10 @@ final class RunIdentity {
     static void check(Map<String, String> mine, Map<String, String> saved, Object where) {
         mine.forEach((name, value) -> {
             if (!value.equals(saved.get(name))) {
-                throw new IllegalArgumentException(
-                        "the saved state belongs to another run; give its settings, or another"
-                                + " folder: file=" + where + " " + name + "=" + value + " saved " + name + "="
-                                + saved.get(name));
+                throw new IllegalArgumentException("the saved state belongs to another run; give its settings, "
+                        + (SCHEDULE.contains(name) ? "--new-schedule, " : "") + "or another folder: file=" + where + " "
+                        + name + "=" + value + " saved " + name + "="
+                        + saved.get(name));
             }
         });
     }

@@ -17,6 +17,7 @@ final class RunStore implements AutoCloseable {
 
     private final Saving saving;
     private final Map<String, String> identity;
+    private final Map<String, String> sought;
     private final Communicator group;
     private final TrainStep train;
     private final StateFolder folder;
@@ -26,6 +27,7 @@ final class RunStore implements AutoCloseable {
     RunStore(Saving saving, TrainConfig config, TextCorpus corpus, Communicator communicator, TrainStep train) {
         this.saving = saving;
         this.identity = RunIdentity.of(config, corpus);
+        this.sought = saving.sought(config, corpus);
         this.group = communicator.host();
         this.train = train;
         this.buffers = new StateBuffers(new ParameterTable(config.shape()));
@@ -47,7 +49,7 @@ final class RunStore implements AutoCloseable {
         }
         String mine = "";
         if (isWriter()) {
-            Optional<StateFolder.Found> found = folder.newest(identity, buffers, saving.notes());
+            Optional<StateFolder.Found> found = folder.newest(sought, buffers, saving.notes());
             mine = found.map(state -> text(state.position())).orElse("");
             saving.notes()
                     .accept(found.map(state -> "goes on from " + state.file() + ": step="

@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import dev.kcp.conv.NodeKey;
 import dev.kcp.conv.NodeStack;
 import dev.kcp.core.Partition;
 import java.util.List;
@@ -14,6 +15,13 @@ import java.util.stream.IntStream;
 record TilePlan(List<Tiles> ranks, long treeTokens) {
     TilePlan {
         ranks = List.copyOf(ranks);
+    }
+
+    /** Each rank's nodes by name, in the order of its sums. */
+    List<List<NodeKey>> nodeKeys() {
+        return ranks.stream()
+                .map(tiles -> tiles.nodes().stream().map(Tiles.Node::key).toList())
+                .toList();
     }
 
     /**

@@ -8,7 +8,7 @@ public interface TrainListener {
      *
      * @param step counted from 1
      * @param loss mean over the batch before the step's update, in nats per byte
-     * @param tokensPerSecond of the run so far, over all ranks
+     * @param tokensPerSecond of the last 20 steps at most, over all ranks
      */
     void onStep(int step, double loss, double tokensPerSecond);
 

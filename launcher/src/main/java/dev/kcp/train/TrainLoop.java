@@ -67,27 +67,25 @@ public final class TrainLoop {
         try (TrainStep train = new TrainStep(config, communicator, engine, verify);
                 RunStore store = saving == null ? null : new RunStore(saving, config, corpus, communicator, train)) {
             RunPosition from = store == null ? RunPosition.START : store.restore();
-            Packer packer = new Packer(corpus, config.tokens(), config.seed(), from.data());
-            LearningRate rate = new LearningRate(config.learningRate(), config.steps());
+            StepSequence steps = new StepSequence(config, corpus, train, from);
             listener.onBegin(from.step());
-            RunPosition at = from;
             long begin = System.nanoTime();
-            while (at.step() < config.steps() && !stopped) {
-                int step = at.step() + 1;
-                TrainStep.Result result = train.run(step, batches(packer), rate.at(step));
+            RecentRate rate = new RecentRate(config.stepTokens(), begin);
+            while (steps.hasNext() && !stopped) {
+                TrainStep.Result result = steps.next();
+                int step = steps.position().step();
                 if (!result.isFinite()) {
                     throw new KcpException(
                             KcpException.Code.RANK_FAILED,
                             "training left the finite numbers: step=" + step + " loss=" + result.loss()
                                     + " gradientNorm=" + result.gradientNorm());
                 }
-                at = at.after(result.loss(), packer.position());
-                listener.onStep(step, result.loss(), tokensPerSecond(step - from.step(), System.nanoTime() - begin));
+                listener.onStep(step, result.loss(), rate.after(System.nanoTime()));
                 stepNanos.add(train.times().totalNanos());
                 listener.onTimes(step, train.times());
-                saveIfDue(store, at);
+                saveIfDue(store, steps.position());
             }
-            return summary(train, before, from, at, System.nanoTime() - begin);
+            return summary(train, before, from, steps.position(), System.nanoTime() - begin);
         }
     }
 
@@ -107,15 +105,10 @@ public final class TrainLoop {
     }
 
     private String savingText() {
-        return saving == null ? "" : " saving=true every=" + saving.every() + " resume=" + saving.resume();
-    }
-
-    private List<PackedBatch> batches(Packer packer) {
-        List<PackedBatch> batches = new ArrayList<>();
-        for (int i = 0; i < config.microSteps(); i++) {
-            batches.add(packer.next());
-        }
-        return batches;
+        return saving == null
+                ? ""
+                : " saving=true every=" + saving.every() + " resume=" + saving.resume() + " newSchedule="
+                        + saving.newSchedule();
     }
 
     private static long sent(CommunicatorStats before, CommunicatorStats after, Call.Kind kind) {

@@ -10,8 +10,8 @@ import java.lang.foreign.MemorySegment;
 import java.util.List;
 
 /**
- * Weights, optimizer and model of one rank, and the one way in which they move: take the step's batches, run them on the
- * device, then read the two numbers that they left.
+ * Weights, optimizer and model of one rank, and the one way in which they move: {@link #start} gives the step's batches to
+ * the device, {@link #finish} reads the two numbers that they left. In between the host may {@link #prepare} the next batch.
  */
 final class TrainStep implements AutoCloseable {
     /**
@@ -39,6 +39,11 @@ final class TrainStep implements AutoCloseable {
     private final StepExchanges exchanges = new StepExchanges();
     private final Verifier verifier;
     private final MicroSteps micro;
+    private Prepared prepared;
+    private int step;
+    private long tokens;
+    private long beginNanos;
+    private long waitedNanos;
     private long optimizerNanos;
     private StepTimes times;
 
@@ -74,46 +79,76 @@ final class TrainStep implements AutoCloseable {
         return run(step, List.of(batch), learningRate);
     }
 
+    /** As {@link #start} and {@link #finish}, with nothing in between. */
+    Result run(int step, List<PackedBatch> batches, double learningRate) {
+        start(step, batches, learningRate);
+        return finish();
+    }
+
     /**
-     * Makes one step; collective.
+     * Gives one step to the device; collective.
      *
-     * @param step counted from 1
+     * @param number of the step, counted from 1
      * @param batches as many as the configuration says
      */
-    Result run(int step, List<PackedBatch> batches, double learningRate) {
+    void start(int number, List<PackedBatch> batches, double learningRate) {
         if (batches.size() != config.microSteps()) {
             throw new IllegalArgumentException("a step takes the batches that it was set up for: batches="
                     + batches.size() + " microSteps=" + config.microSteps());
         }
-        long begin = System.nanoTime();
-        long waited = communicator.stats().waitNanos();
+        beginNanos = System.nanoTime();
+        waitedNanos = communicator.stats().waitNanos();
         optimizerNanos = 0;
+        step = number;
+        tokens = batches.stream().mapToLong(PackedBatch::tokens).sum();
         optimizer.prepare(step, learningRate);
-        double[] host = new double[2];
         if (micro == null) {
             one(batches.getFirst());
         } else {
-            many(step, batches);
+            many(batches);
         }
         exchanges.stepDone(model.exchanges());
+    }
+
+    /**
+     * Cuts and describes the batch that {@link #start} is given next, and puts it behind the work that the device has, so
+     * that the device need not wait for the host between two steps. Ranks do it in the same order. Of several batches of a
+     * step none is taken ahead: each takes the room of the one before.
+     */
+    void prepare(List<PackedBatch> next) {
+        if (micro == null) {
+            take(next.getFirst());
+        }
+    }
+
+    /** Waits until the step is done. */
+    Result finish() {
+        double[] host = new double[2];
         engine.read(results, MemorySegment.ofArray(host));
-        times = new StepTimes(System.nanoTime() - begin, communicator.stats().waitNanos() - waited, optimizerNanos);
-        long tokens = batches.stream().mapToLong(PackedBatch::tokens).sum();
+        times = new StepTimes(
+                System.nanoTime() - beginNanos, communicator.stats().waitNanos() - waitedNanos, optimizerNanos);
         return new Result(host[0] / tokens, host[1]);
     }
 
     private void one(PackedBatch batch) {
-        Prepared prepared = prepare(batch);
-        batchContext.take(prepared.partition());
+        if (prepared == null || prepared.batch() != batch) {
+            take(batch);
+        }
         KcpContext context = batchContext.context();
-        engine.step(batchContext.isKept() ? List.of(this, prepared.tiles(), context) : null, () -> {
+        Object same = batchContext.isKept() ? List.of(this, prepared.tiles(), context) : null;
+        engine.step(same, () -> {
             model.lossAndGradients(context, weights, gradients, results.rows(0, 1));
             moveWeights();
         });
     }
 
+    private void take(PackedBatch batch) {
+        prepared = prepare(batch);
+        batchContext.take(prepared.partition());
+    }
+
     /** Batch after batch, and not as a whole: between two of them rows come from the host. */
-    private void many(int step, List<PackedBatch> batches) {
+    private void many(List<PackedBatch> batches) {
         try (CloseStack contexts = new CloseStack()) {
             try {
                 for (PackedBatch batch : batches) {
@@ -134,13 +169,13 @@ final class TrainStep implements AutoCloseable {
     }
 
     /** How the batch that the model has taken is cut and multiplied. */
-    private record Prepared(Partition partition, TilePlan tiles) {}
+    private record Prepared(PackedBatch batch, Partition partition, TilePlan tiles) {}
 
     private Prepared prepare(PackedBatch batch) {
         Partition partition = Partition.of(config.layout(), batch.cuSeqlens(), communicator.size(), config.align());
         TilePlan tiles = config.sameBits() ? TilePlan.exact(partition, config.align()) : TilePlan.whole(partition);
         model.prepare(batch, partition, tiles);
-        return new Prepared(partition, tiles);
+        return new Prepared(batch, partition, tiles);
     }
 
     private void moveWeights() {

@@ -69,6 +69,8 @@ class TrainCommandTest {
                 "2 | --micro-steps 0 | micro-steps=0",
                 "2 | --documents paragraph | documents=paragraph",
                 "2 | --resume | --save DIR",
+                "2 | --new-schedule | --save DIR",
+                "2 | --save states --new-schedule | newSchedule=true resume=false",
                 "2 | --every 3 | --every needs --save DIR",
                 "2 | --save /tmp/none --every 0 | every=0",
                 "2 | --save /tmp/none --keep 0 | keep=0",

@@ -1,19 +1,30 @@
 package dev.kcp.train;
 
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
 import dev.kcp.comm.Communicator;
+import dev.kcp.comm.LocalRanks;
+import dev.kcp.conv.cuda.CudaDevice;
 import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.Layout;
+import dev.kcp.nccl.NcclCommunicator;
+import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.tensor.DType;
+import dev.kcp.train.cuda.CudaTrainEngine;
 import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
+import java.util.function.BiFunction;
 
 /** Short training runs whose numbers are compared. */
 final class CudaRuns {
     static final int STEPS = 8;
-    private static final TextCorpus CORPUS = TextCorpus.of(text());
+    static final Duration DEADLINE = Duration.ofSeconds(60);
+    static final TextCorpus CORPUS = TextCorpus.of(text());
 
     /** What one rank had at the end. */
     record Run(
@@ -26,6 +37,10 @@ final class CudaRuns {
     private CudaRuns() {}
 
     static TrainConfig config(int tokens, int channels, Layout layout, int align, boolean checkpoint) {
+        return config(tokens, channels, layout, align, checkpoint, 1);
+    }
+
+    static TrainConfig config(int tokens, int channels, Layout layout, int align, boolean checkpoint, int microSteps) {
         return new TrainConfig(
                 new ModelShape(2, channels),
                 tokens,
@@ -37,23 +52,60 @@ final class CudaRuns {
                 layout,
                 align,
                 checkpoint,
-                align % 64 == 0);
+                align % 64 == 0,
+                microSteps,
+                true);
     }
 
+    /** A body on as many GPUs, connected by NCCL where they are several. */
+    static <T> List<T> onGpus(int world, BiFunction<Communicator, CudaTrainEngine, T> body) {
+        assumeTrue(CudaDevice.count() >= world, "needs GPUs: world=" + world);
+        Path library = world == 1 ? null : NcclLibrary.require(System.getenv());
+        return LocalRanks.run(world, DEADLINE, control -> {
+            try (CudaTrainEngine engine = BothEngines.openGpu(control.rank());
+                    NcclCommunicator group = NcclCommunicator.create(control, engine.stream(), library, DEADLINE)) {
+                engine.join(group);
+                return body.apply(group, engine);
+            }
+        });
+    }
+
+    /** Each batch prepared while the device makes the step before, as in training. */
     static Run run(TrainConfig config, Communicator communicator, TrainEngine engine) {
         try (TrainStep train = new TrainStep(config, communicator, engine)) {
+            StepSequence steps = new StepSequence(config, CORPUS, train, RunPosition.START);
+            List<TrainStep.Result> results = new ArrayList<>();
+            while (steps.hasNext()) {
+                results.add(steps.next());
+            }
+            return end(results, train, engine);
+        }
+    }
+
+    /** As {@link #run}, with a wait after each step before anything is done for the next. */
+    static Run runWithoutPreparing(TrainConfig config, Communicator communicator, TrainEngine engine) {
+        try (TrainStep train = new TrainStep(config, communicator, engine)) {
             Packer packer = new Packer(CORPUS, config.tokens(), config.seed());
+            LearningRate rate = new LearningRate(config.learningRate(), config.steps());
             List<TrainStep.Result> results = new ArrayList<>();
             for (int step = 1; step <= STEPS; step++) {
-                results.add(train.run(step, packer.next(), 0.01));
+                List<PackedBatch> batches = new ArrayList<>();
+                for (int i = 0; i < config.microSteps(); i++) {
+                    batches.add(packer.next());
+                }
+                results.add(train.run(step, batches, rate.at(step)));
             }
-            return new Run(
-                    results,
-                    floats(engine, train.weights().values()),
-                    floats(engine, train.optimizer().first()),
-                    floats(engine, train.optimizer().second()),
-                    train.exchanges());
+            return end(results, train, engine);
         }
+    }
+
+    private static Run end(List<TrainStep.Result> results, TrainStep train, TrainEngine engine) {
+        return new Run(
+                results,
+                floats(engine, train.weights().values()),
+                floats(engine, train.optimizer().first()),
+                floats(engine, train.optimizer().second()),
+                train.exchanges());
     }
 
     private static float[] floats(TrainEngine engine, ParameterBuffer buffer) {

@@ -3,32 +3,39 @@ package dev.kcp.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.conv.cuda.NeedsGpu;
 import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.Layout;
 import dev.kcp.train.CudaRuns.Run;
 import dev.kcp.train.cpu.CpuTrainEngine;
-import java.time.Duration;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Whole steps on one GPU: the first ones as they are called, the later ones as replays of one record. */
 @NeedsGpu
 class CudaTrainTest {
-    private static final Duration DEADLINE = Duration.ofSeconds(60);
-
     private static Run onGpu(TrainConfig config) {
-        return LocalRanks.run(1, DEADLINE, communicator -> {
+        return onGpu(CudaRuns::run, config);
+    }
+
+    private static Run onGpu(Runner runner, TrainConfig config) {
+        return LocalRanks.run(1, CudaRuns.DEADLINE, communicator -> {
                     try (TrainEngine engine = BothEngines.openGpu(0)) {
-                        return CudaRuns.run(config, communicator, engine);
+                        return runner.run(config, communicator, engine);
                     }
                 })
                 .getFirst();
     }
 
+    @FunctionalInterface
+    private interface Runner {
+        Run run(TrainConfig config, Communicator communicator, TrainEngine engine);
+    }
+
     private static Run onCpu(TrainConfig config) {
-        return LocalRanks.run(1, DEADLINE, communicator -> {
+        return LocalRanks.run(1, CudaRuns.DEADLINE, communicator -> {
                     try (TrainEngine engine = new CpuTrainEngine(1)) {
                         return CudaRuns.run(config, communicator, engine);
                     }
@@ -37,9 +44,10 @@ class CudaTrainTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"777,64,64,true", "2048,256,128,false", "1500,40,1,true"})
-    void lossesAreThoseOfTheCpuWithinTheRoundingOfRows(int tokens, int channels, int align, boolean checkpoint) {
-        TrainConfig config = CudaRuns.config(tokens, channels, Layout.CONTIGUOUS, align, checkpoint);
+    @CsvSource({"777,64,64,true,1", "2048,256,128,false,1", "1500,40,1,true,1", "777,64,64,true,3", "600,40,1,false,2"})
+    void lossesAreThoseOfTheCpuWithinTheRoundingOfRows(
+            int tokens, int channels, int align, boolean checkpoint, int microSteps) {
+        TrainConfig config = CudaRuns.config(tokens, channels, Layout.CONTIGUOUS, align, checkpoint, microSteps);
         Run expected = onCpu(config);
         Run got = onGpu(config);
         for (int step = 0; step < CudaRuns.STEPS; step++) {
@@ -49,7 +57,8 @@ class CudaTrainTest {
             assertThat(got.results().get(step).gradientNorm()).isCloseTo(norm, within(0.1 * norm));
         }
         assertThat(got.exchanges()).isEqualTo(expected.exchanges());
-        assertThat(got.exchanges()).containsOnly(new ExchangeCounts(CudaRuns.STEPS, 0, CudaRuns.STEPS));
+        assertThat(got.exchanges())
+                .containsOnly(new ExchangeCounts(CudaRuns.STEPS * microSteps, 0, CudaRuns.STEPS * microSteps));
     }
 
     @ParameterizedTest
@@ -67,5 +76,18 @@ class CudaTrainTest {
             assertThat(other.exchanges()).isEqualTo(replayed.exchanges());
         }
         assertThat(replayed.results()).doesNotHaveDuplicates();
+    }
+
+    @ParameterizedTest
+    @CsvSource({"777,64,64,CONTIGUOUS,1", "4096,512,1024,ZIGZAG_PER_DOCUMENT,1", "600,40,64,CONTIGUOUS,2"})
+    void stepsPreparedAheadHaveTheBitsOfThoseThatAreNot(
+            int tokens, int channels, int align, Layout layout, int microSteps) {
+        TrainConfig config = CudaRuns.config(tokens, channels, layout, align, true, microSteps);
+        Run ahead = onGpu(config);
+        Run other = onGpu(CudaRuns::runWithoutPreparing, config);
+        assertThat(ahead.results()).isEqualTo(other.results());
+        assertThat(ahead.weights()).isEqualTo(other.weights());
+        assertThat(ahead.second()).isEqualTo(other.second());
+        assertThat(ahead.exchanges()).isEqualTo(other.exchanges());
     }
 }

@@ -8,6 +8,7 @@ import dev.kcp.comm.LocalRanks;
 import dev.kcp.core.Layout;
 import dev.kcp.train.cpu.CpuTrainEngine;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -28,6 +29,7 @@ class ResumeTest {
     @TempDir
     Path folder;
 
+    private boolean newSchedule;
     private final List<String> notes = Collections.synchronizedList(new ArrayList<>());
 
     private record Run(TrainSummary summary, List<Double> losses, boolean stopped) {}
@@ -148,6 +150,62 @@ class ResumeTest {
     }
 
     @Test
+    void finishedRunGoesOnLongerAndOnOtherTermsWhereThatIsAskedFor() {
+        TrainConfig config = config(true, 1, Layout.CONTIGUOUS);
+        Path first = folder.resolve("first");
+        run(config, CORPUS, 1, first, false, STEPS);
+        List<List<Double>> losses = new ArrayList<>();
+        for (double learningRate : new double[] {0.01, 0.02}) {
+            TrainConfig longer = new TrainConfig(
+                    config.shape(), 320, STEPS + 3, 1, learningRate, 0.1, 1, Layout.ZIGZAG, 64, true, true);
+            Path states = copy(first, folder.resolve("rate" + learningRate));
+            newSchedule = false;
+            assertThatThrownBy(() -> saving(states, true, () -> false).check(longer, CORPUS))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageContaining("--new-schedule")
+                    .hasMessageContaining(" saved ");
+            newSchedule = true;
+            saving(states, true, () -> false).check(longer, CORPUS);
+            Run run = run(longer, CORPUS, 2, states, true, STEPS + 3);
+            assertThat(run.summary().resumedFrom()).isEqualTo(STEPS);
+            losses.add(run.losses());
+            // What it saved is its own from then on.
+            newSchedule = false;
+            assertThat(run(longer, CORPUS, 1, states, true, STEPS + 3).losses()).isEmpty();
+            assertThatThrownBy(() -> saving(states, true, () -> false).check(config, CORPUS))
+                    .hasMessageContaining(" saved ");
+        }
+        // The next batch's loss is that of the saved weights; how they move then follows from the new terms.
+        assertThat(losses).allMatch(run -> run.size() == 3);
+        assertThat(losses.get(0).getFirst()).isEqualTo(losses.get(1).getFirst());
+        assertThat(losses.get(0).getLast()).isNotEqualTo(losses.get(1).getLast());
+    }
+
+    @Test
+    void newScheduleDoesNotMakeAnotherModelOrTextTheSameRun() {
+        TrainConfig config = config(true, 1, Layout.CONTIGUOUS);
+        run(config, CORPUS, 1, folder, false, 3);
+        newSchedule = true;
+        assertRefused(config(true, 2, Layout.CONTIGUOUS), CORPUS, "microSteps=2 saved microSteps=1");
+        assertRefused(config, Texts.documents(8, 40), "saved bytes=");
+        assertThatThrownBy(() -> saving(folder, false, () -> false))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageEndingWith("newSchedule=true resume=false");
+    }
+
+    private static Path copy(Path from, Path to) {
+        try (Stream<Path> files = Files.list(from)) {
+            Files.createDirectory(to);
+            for (Path file : files.toList()) {
+                Files.copy(file, to.resolve(file.getFileName()));
+            }
+            return to;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    @Test
     void statesAreNotMixedWithThoseOfANewRun() {
         TrainConfig config = config(true, 1, Layout.CONTIGUOUS);
         run(config, CORPUS, 1, folder, false, 3);
@@ -190,7 +248,7 @@ class ResumeTest {
     }
 
     private Saving saving(Path states, boolean resume, java.util.function.BooleanSupplier stopAsked) {
-        return new Saving(states, 2, 3, resume, stopAsked, notes::add);
+        return new Saving(states, 2, 3, resume, newSchedule, stopAsked, notes::add);
     }
 
     private static TrainConfig config(boolean sameBits, int microSteps, Layout layout) {

@@ -14,6 +14,7 @@ import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -51,12 +52,11 @@ public final class StepProfile {
             Path nccl = world == 1 ? null : NcclLibrary.require(System.getenv());
             try (CudaTrainEngine gpu = BothEngines.openGpu(control.rank());
                     NcclCommunicator group = NcclCommunicator.create(control, gpu.stream(), nccl, DEADLINE)) {
-                Packer packer = new Packer(corpus, tokens, 1);
                 if (world == 1) {
-                    new StepProfile(gpu).called(config, group, packer);
+                    new StepProfile(gpu).called(config, group, new Packer(corpus, tokens, 1));
                 }
                 gpu.join(group);
-                replayed(config, group, gpu, packer);
+                replayed(config, group, gpu, corpus);
             }
             return null;
         });
@@ -135,9 +135,9 @@ public final class StepProfile {
         }
     }
 
-    /** Wall time of replayed steps: before the device is given the step, while it is given, and waiting for it. */
-    private static void replayed(TrainConfig config, Communicator group, CudaTrainEngine gpu, Packer packer) {
-        long[] nanos = new long[4];
+    /** Wall time of replayed steps, as in training: what the device takes, and what the host does meanwhile. */
+    private static void replayed(TrainConfig config, Communicator group, CudaTrainEngine gpu, TextCorpus corpus) {
+        long[] nanos = new long[3];
         float[] device = new float[1];
         CudaEvent begin = new CudaEvent(gpu.stream().device());
         CudaEvent end = new CudaEvent(gpu.stream().device());
@@ -164,27 +164,27 @@ public final class StepProfile {
                     }
                 });
         try (TrainStep train = new TrainStep(config, group, engine)) {
-            for (int step = 1; step <= config.steps(); step++) {
-                if (step == config.steps() / 2 + 1) {
-                    java.util.Arrays.fill(nanos, 0);
+            StepSequence steps = new StepSequence(config, corpus, train, RunPosition.START);
+            long since = System.nanoTime();
+            while (steps.hasNext()) {
+                if (steps.position().step() == config.steps() / 2) {
+                    Arrays.fill(nanos, 0);
                     device[0] = 0;
+                    since = System.nanoTime();
                 }
-                long since = System.nanoTime();
-                PackedBatch batch = packer.next();
-                nanos[3] += System.nanoTime() - since;
-                train.run(step, batch, 0.001);
-                nanos[0] += System.nanoTime() - since;
+                steps.next();
             }
+            nanos[0] = System.nanoTime() - since;
         }
         double counted = config.steps() - config.steps() / 2;
         if (group.rank() == 0) {
             System.out.printf(
-                    "replayed: step %.3f ms, on the device %.3f ms; host: packing %.3f ms, giving the step %.3f ms, "
-                            + "waiting for it %.3f ms%n",
+                    "replayed: step %.3f ms, on the device %.3f ms; host: giving the step %.3f ms, then the next batch "
+                            + "%.3f ms, then waiting %.3f ms%n",
                     nanos[0] / counted / 1e6,
                     device[0] / counted,
-                    nanos[3] / counted / 1e6,
                     nanos[1] / counted / 1e6,
+                    (nanos[0] - nanos[1] - nanos[2]) / counted / 1e6,
                     nanos[2] / counted / 1e6);
         }
     }

@@ -68,33 +68,37 @@ final class KillRuns {
     Outcome run(int count) throws IOException {
         Path text = folder.resolve("text.txt");
         Files.writeString(text, text());
-        Path unbroken = folder.resolve("unbroken");
-        end(start(text, unbroken, 1));
-        Path broken = folder.resolve("broken");
+        SavingRun unbroken = saving(text, "unbroken");
+        end(unbroken.start(1));
+        SavingRun broken = saving(text, "broken");
         int from = 0;
         for (int i = 0; i < count; i++) {
             // Each strikes in a part of the run of its own, so that every run gets somewhere before it dies.
             int target = (int) ((long) steps * i / (count + 1)) + 1 + random.nextInt(steps / (count + 1));
-            from = strike(text, broken, target, i == 0 ? -1 : from);
+            from = strike(broken, target, i == 0 ? -1 : from);
         }
-        KcpProcess.Result last = end(start(text, broken, 2));
+        KcpProcess.Result last = end(broken.start(2));
         note(resumedFrom(last.err()));
         List<String> differing = new ArrayList<>();
-        int tensors = compare(lastState(broken), lastState(unbroken), differing);
+        int tensors = compare(lastState(broken.states()), lastState(unbroken.states()), differing);
         return new Outcome(
-                List.copyOf(kills), losses(log(broken)), losses(log(unbroken)), tensors, List.copyOf(differing));
+                List.copyOf(kills),
+                losses(broken.lossLog()),
+                losses(unbroken.lossLog()),
+                tensors,
+                List.copyOf(differing));
     }
 
     /** Starts a run, kills it once it has made the step, and waits until all of it is gone. */
-    private int strike(Path text, Path states, int target, int before) throws IOException {
+    private int strike(SavingRun run, int target, int before) throws IOException {
         int world = 1 + random.nextInt(3);
-        try (KcpProcess kcp = start(text, states, world)) {
-            if (!LiveProcesses.eventually(DEADLINE, () -> losses(log(states)).size() >= target || !kcp.isAlive())
+        try (KcpProcess kcp = run.start(world)) {
+            if (!LiveProcesses.eventually(DEADLINE, () -> losses(run.lossLog()).size() >= target || !kcp.isAlive())
                     || !kcp.isAlive()) {
                 throw new AssertionError("the run ended or hung before it was killed: target=" + target + " out="
                         + kcp.out() + " err=" + kcp.err());
             }
-            int step = losses(log(states)).size();
+            int step = losses(run.lossLog()).size();
             int victim = random.nextInt(world + 1);
             // A rank's guard has the same variables; it is a shell.
             String java = ProcessHandle.current().info().command().orElseThrow();
@@ -133,28 +137,8 @@ final class KillRuns {
         return Integer.parseInt(err.substring(begin, end));
     }
 
-    private KcpProcess start(Path text, Path states, int world) {
-        return KcpProcess.start(
-                "train",
-                "--data",
-                text.toString(),
-                "--world",
-                Integer.toString(world),
-                "--layers",
-                "1",
-                "--channels",
-                "16",
-                "--tokens",
-                "192",
-                "--steps",
-                Integer.toString(steps),
-                "--save",
-                states.toString(),
-                "--every",
-                Integer.toString(EVERY),
-                "--resume",
-                "--loss-log",
-                log(states).toString());
+    private SavingRun saving(Path text, String states) {
+        return new SavingRun(text, folder.resolve(states), 192, steps, EVERY);
     }
 
     private static KcpProcess.Result end(KcpProcess started) {
@@ -165,10 +149,6 @@ final class KillRuns {
             }
             return result;
         }
-    }
-
-    private static Path log(Path states) {
-        return states.resolveSibling(states.getFileName() + ".jsonl");
     }
 
     private static List<Double> losses(Path log) {

@@ -37,28 +37,9 @@ class TrainStateTest {
     void sigtermSavesTheStateAndEndsWith143(int world) throws IOException {
         Path text = Files.writeString(folder.resolve("text.txt"), "one rank sends\nrows to the next\n\n".repeat(50));
         Path states = folder.resolve("states");
-        String[] command = {
-            "train",
-            "--data",
-            text.toString(),
-            "--world",
-            Integer.toString(world),
-            "--layers",
-            "1",
-            "--channels",
-            "16",
-            "--tokens",
-            "256",
-            "--steps",
-            "1000000",
-            "--save",
-            states.toString(),
-            "--every",
-            "1000000",
-            "--resume"
-        };
+        SavingRun saving = new SavingRun(text, states, 256, 1_000_000, 1_000_000);
         for (int run = 0; run < 2; run++) {
-            try (KcpProcess kcp = KcpProcess.start(command)) {
+            try (KcpProcess kcp = saving.start(world)) {
                 assertThat(LiveProcesses.eventually(
                                 DEADLINE,
                                 () -> kcp.err().contains("kcp: ") && kcp.out().contains("step ") || !kcp.isAlive()))

@@ -114,7 +114,7 @@ public final class CudaStream implements AutoCloseable {
     }
 
     /** Whether what is allocated here now belongs to a graph. */
-    boolean isRecording() {
+    public boolean isRecording() {
         return graphMemory != null;
     }
 
