@@ -52,6 +52,8 @@ public final class CausalConv1d {
     private final ConvOptions options;
 
     /**
+     * The operation on one device.
+     *
      * @param engine the device's programs, borrowed
      */
     public CausalConv1d(ConvEngine engine, ConvOptions options) {

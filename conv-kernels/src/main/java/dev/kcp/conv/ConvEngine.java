@@ -24,6 +24,7 @@ public interface ConvEngine extends AutoCloseable {
      * @param history BF16 {@code [H, C]}, the rows that {@link ShardTables#historyRow} names, or null where none is named
      */
     record Operands(Tensor x, Tensor weight, Tensor bias, Tensor history) {
+        /** C. */
         public long channels() {
             return x.columns();
         }

@@ -13,6 +13,7 @@ public record ConvOptions(SiluGradPolicy policy, ConvMath math, boolean allowSla
     /** Derivative at the BF16 preactivation, the device's fastest math, no slack rows. */
     public static final ConvOptions DEFAULT = new ConvOptions(SiluGradPolicy.BF16, ConvMath.FAST, false);
 
+    /** @throws NullPointerException if policy or math is null */
     public ConvOptions {
         Objects.requireNonNull(policy, "policy");
         Objects.requireNonNull(math, "math");

@@ -9,6 +9,7 @@ package dev.kcp.conv;
  *     node
  */
 public record NodeKey(int level, long index, long firstToken) {
+    /** @throws IllegalArgumentException if a number is negative, or a share is no leaf's */
     public NodeKey {
         if (level < 0 || index < 0 || firstToken < -1 || firstToken >= 0 && level != 0) {
             throw new IllegalArgumentException(

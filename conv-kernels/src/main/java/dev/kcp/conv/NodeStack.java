@@ -34,6 +34,8 @@ public final class NodeStack<T> {
     private T openSums;
 
     /**
+     * An empty stack for one batch.
+     *
      * @param tokens tokens of the whole packed batch
      * @param add left + right; may reuse either
      */

@@ -13,6 +13,7 @@ public interface RowOps {
 
     /** Rows by number, where the device reads them. Made once, closed by its owner after the work that uses it. */
     interface Table extends AutoCloseable {
+        /** How many rows the table names. */
         int length();
 
         @Override

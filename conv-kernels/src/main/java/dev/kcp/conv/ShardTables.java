@@ -24,6 +24,7 @@ public final class ShardTables implements Shard {
      * @param documentEnd packed end of its document
      */
     public record Span(int packedBegin, int length, int documentBegin, int documentEnd) {
+        /** @throws IllegalArgumentException if the fragment reaches outside its document */
         public Span {
             if (length < 0 || documentBegin > packedBegin || documentEnd - length < packedBegin) {
                 throw new IllegalArgumentException("fragment outside its document: packedBegin=" + packedBegin

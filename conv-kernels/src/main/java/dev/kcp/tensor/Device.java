@@ -9,13 +9,16 @@ package dev.kcp.tensor;
 public record Device(Kind kind, int ordinal) {
     /** Kinds of memory. */
     public enum Kind {
+        /** The host's. */
         CPU,
+        /** An NVIDIA GPU's. */
         CUDA
     }
 
     /** The host. */
     public static final Device CPU = new Device(Kind.CPU, 0);
 
+    /** @throws IllegalArgumentException if the ordinal is negative, or not 0 on the host */
     public Device {
         if (ordinal < 0 || kind == Kind.CPU && ordinal != 0) {
             throw new IllegalArgumentException("no such device: kind=" + kind + " ordinal=" + ordinal);

@@ -75,8 +75,8 @@ record SafetensorsHeader(long dataBegin, Map<String, Entry> entries, Map<String,
         if (headerBytes < 2 || headerBytes > Math.min(MAX_HEADER_BYTES, fileBytes - LENGTH_BYTES)) {
             throw bad(
                     path,
-                    "claims a header that it cannot hold: headerBytes=" + Long.toUnsignedString(headerBytes)
-                            + " fileBytes=" + fileBytes,
+                    "is not a whole safetensors file, it claims a header that it cannot hold: headerBytes="
+                            + Long.toUnsignedString(headerBytes) + " fileBytes=" + fileBytes,
                     null);
         }
         JsonNode header = json(path, readFully(path, channel, LENGTH_BYTES, (int) headerBytes));

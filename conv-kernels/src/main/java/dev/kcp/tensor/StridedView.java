@@ -13,6 +13,7 @@ import java.lang.foreign.ValueLayout;
  */
 public record StridedView(
         Memory memory, long offsetBytes, DType dtype, long rows, long columns, long rowStride, long columnStride) {
+    /** @throws IllegalArgumentException if an element lies outside the memory */
     public StridedView {
         long last = Math.max(0, rows - 1);
         long lastColumn = Math.max(0, columns - 1);

@@ -16,17 +16,25 @@ import java.util.Objects;
 public record Call(Kind kind, String label, long channels, DType dtype, long planDigest) {
     /** Kinds of collectives. */
     public enum Kind {
+        /** History rows to their readers. */
         HALO_FORWARD,
+        /** Rows of g to the owners of the history. */
         HALO_BACKWARD,
+        /** Any other grouped sends and receives. */
         EXCHANGE,
+        /** A sum over all ranks, in rank order. */
         ALL_REDUCE,
+        /** Every rank's part to every rank. */
         ALL_GATHER,
+        /** Nothing but the wait for all. */
         BARRIER,
+        /** A subgroup is made. */
         SPLIT,
         /** A captured graph, launched by every rank. */
         REPLAY
     }
 
+    /** @throws IllegalArgumentException if channels are negative */
     public Call {
         Objects.requireNonNull(kind, "kind");
         Objects.requireNonNull(label, "label");

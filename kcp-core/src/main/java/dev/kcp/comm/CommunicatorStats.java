@@ -12,6 +12,7 @@ import java.util.Map;
  *     and add nothing
  */
 public record CommunicatorStats(Map<Call.Kind, Long> calls, Map<Call.Kind, Long> bytesSent, long waitNanos) {
+    /** Copies the maps. */
     public CommunicatorStats {
         calls = Map.copyOf(calls);
         bytesSent = Map.copyOf(bytesSent);

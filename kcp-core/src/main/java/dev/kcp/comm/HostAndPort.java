@@ -10,6 +10,7 @@ import java.util.Objects;
  * @param port from 1 to 65535
  */
 public record HostAndPort(String host, int port) {
+    /** @throws IllegalArgumentException if the host is blank or the port out of range */
     public HostAndPort {
         Objects.requireNonNull(host, "host");
         if (host.isBlank() || port < 1 || port > 65535) {

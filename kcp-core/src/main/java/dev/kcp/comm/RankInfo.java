@@ -32,6 +32,9 @@ public record RankInfo(
         RendezvousFile file,
         String jobId,
         String secret) {
+    /**
+     * @throws IllegalArgumentException if a rank is out of range or there is no place to meet; the text names the variables
+     */
     public RankInfo {
         Objects.requireNonNull(jobId, "jobId");
         Objects.requireNonNull(secret, "secret");
@@ -45,8 +48,9 @@ public record RankInfo(
         if (store == null
                 && file == null
                 && (masterHost == null || masterHost.isBlank() || masterPort < 1 || masterPort > 65535)) {
-            throw new IllegalArgumentException("neither a store nor a master nor a file to meet at: KCP_STORE=null"
-                    + " KCP_RENDEZVOUS_FILE=null MASTER_ADDR=" + masterHost + " MASTER_PORT=" + masterPort);
+            throw new IllegalArgumentException(
+                    "ranks have no place to meet, set MASTER_ADDR and MASTER_PORT (1 to 65535)"
+                            + " or KCP_RENDEZVOUS_FILE: MASTER_ADDR=" + masterHost + " MASTER_PORT=" + masterPort);
         }
     }
 

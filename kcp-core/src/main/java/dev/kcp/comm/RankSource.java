@@ -10,9 +10,10 @@ import java.util.OptionalInt;
  * Who may have started this process as a rank, the innermost launcher first: where several have left their variables, as
  * mpirun inside a Slurm batch job does, the first whose rank is there counts and the others are set aside.
  */
-public enum RankSource {
+enum RankSource {
     /** kcp run, torchrun, and whoever sets the same variables. */
     ENV("the environment", "RANK", List.of("WORLD_SIZE"), List.of("LOCAL_RANK"), List.of("LOCAL_WORLD_SIZE")),
+    /** mpirun of Open MPI. */
     OPENMPI(
             "Open MPI",
             "OMPI_COMM_WORLD_RANK",
@@ -26,6 +27,7 @@ public enum RankSource {
             List.of("PMI_SIZE"),
             List.of("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
             List.of("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE")),
+    /** srun; a batch script itself is no rank. */
     SLURM(
             "Slurm",
             "SLURM_PROCID",

@@ -9,6 +9,7 @@ package dev.kcp.comm;
  * @param bytes length; 0 is allowed and moves nothing
  */
 public record Segment(int peer, long address, long bytes) {
+    /** @throws IllegalArgumentException if the peer or the length is negative */
     public Segment {
         if (peer < 0 || bytes < 0) {
             throw new IllegalArgumentException("not a segment: peer=" + peer + " bytes=" + bytes);

@@ -14,7 +14,7 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
 /** A connection to a job's {@link StoreServer}; used by one thread at a time. */
-public final class StoreClient implements AutoCloseable {
+final class StoreClient implements AutoCloseable {
     /** Most that the server waits for a key in one request; longer waits are several requests. */
     static final long MAX_WAIT_MILLIS = 2000;
 
@@ -42,7 +42,7 @@ public final class StoreClient implements AutoCloseable {
      *
      * @throws KcpException RENDEZVOUS if the store refuses this process, or the deadline passes
      */
-    public static StoreClient connect(HostAndPort address, String jobId, String secret, Duration deadline) {
+    static StoreClient connect(HostAndPort address, String jobId, String secret, Duration deadline) {
         return connect(address, jobId, secret, Deadline.in(Deadline.check(deadline)));
     }
 
@@ -99,7 +99,7 @@ public final class StoreClient implements AutoCloseable {
      * @return false if the key has another value already
      * @throws KcpException RENDEZVOUS if the store is lost
      */
-    public boolean set(String key, byte[] value) {
+    boolean set(String key, byte[] value) {
         if (value.length > StoreServer.MAX_VALUE_BYTES) {
             throw new IllegalArgumentException("value too long: key=" + key + " bytes=" + value.length);
         }
@@ -120,7 +120,7 @@ public final class StoreClient implements AutoCloseable {
      * @return empty if it was not written before the deadline; a deadline of zero only looks
      * @throws KcpException RENDEZVOUS if the store is lost
      */
-    public Optional<byte[]> get(String key, Duration deadline) {
+    Optional<byte[]> get(String key, Duration deadline) {
         return get(key, Deadline.in(deadline));
     }
 

@@ -29,9 +29,12 @@ public final class CuSeqlens {
     public static CuSeqlens ofLengths(int... lengths) {
         int[] offsets = new int[lengths.length + 1];
         for (int d = 0; d < lengths.length; d++) {
-            if (lengths[d] < 0 || offsets[d] > Integer.MAX_VALUE - lengths[d]) {
-                throw new IllegalArgumentException("negative length, or more tokens than INT32 can count: lengths[" + d
-                        + "]=" + lengths[d] + " before=" + offsets[d]);
+            if (lengths[d] < 0) {
+                throw new IllegalArgumentException("a length is negative: lengths[" + d + "]=" + lengths[d]);
+            }
+            if (offsets[d] > Integer.MAX_VALUE - lengths[d]) {
+                throw new IllegalArgumentException(
+                        "more tokens than INT32 can count: lengths[" + d + "]=" + lengths[d] + " before=" + offsets[d]);
             }
             offsets[d + 1] = offsets[d] + lengths[d];
         }

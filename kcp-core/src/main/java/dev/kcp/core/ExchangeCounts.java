@@ -11,6 +11,7 @@ public record ExchangeCounts(long forward, long recompute, long backward) {
     /** Nothing exchanged yet. */
     public static final ExchangeCounts NONE = new ExchangeCounts(0, 0, 0);
 
+    /** The sum of both, number by number. */
     public ExchangeCounts plus(ExchangeCounts more) {
         return new ExchangeCounts(forward + more.forward, recompute + more.recompute, backward + more.backward);
     }

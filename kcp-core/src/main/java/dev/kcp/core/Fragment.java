@@ -8,6 +8,7 @@ package dev.kcp.core;
  * @param length tokens; 0 is allowed
  */
 public record Fragment(int document, int offset, int length) {
+    /** @throws IllegalArgumentException if a number is negative or the end exceeds INT32 */
     public Fragment {
         if (document < 0 || offset < 0 || length < 0 || offset > Integer.MAX_VALUE - length) {
             throw new IllegalArgumentException(

@@ -22,6 +22,8 @@ public final class HistoryCounts {
     }
 
     /**
+     * The counts of all documents, in their order.
+     *
      * @param rows valid history rows of each document
      * @throws IllegalArgumentException if one is not 0 to 3
      */

@@ -25,6 +25,8 @@ public final class KcpConv1d {
     private ExchangeCounts counts = ExchangeCounts.NONE;
 
     /**
+     * The convolution of a layer, which hides its exchanges behind the main programs.
+     *
      * @param label the layer's name, equal on all ranks; errors name it
      */
     public KcpConv1d(String label, ConvOptions options) {

@@ -7,7 +7,9 @@ import java.util.function.Supplier;
  * were dropped. {@link Checkpoint} sets it; another engine may set it too. It is never guessed from a handle's contents.
  */
 public enum Phase {
+    /** The first time: a handle is filled. */
     FORWARD,
+    /** Again, after activations were dropped: a handle is read, and nothing is exchanged. */
     RECOMPUTE;
 
     private static final ScopedValue<Phase> CURRENT = ScopedValue.newInstance();

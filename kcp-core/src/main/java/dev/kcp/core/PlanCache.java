@@ -14,6 +14,8 @@ public final class PlanCache {
     private long builds;
 
     /**
+     * An empty cache.
+     *
      * @param capacity most layouts kept; the one that was not used for longest goes first
      */
     public PlanCache(int capacity) {

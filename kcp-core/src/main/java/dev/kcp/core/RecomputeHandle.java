@@ -44,6 +44,7 @@ public interface RecomputeHandle {
 
     /** Stands where an entry was cleared, so that a recompute can tell it from one that was never stored. */
     enum Cleared {
+        /** The one mark. */
         ENTRY
     }
 }

@@ -32,9 +32,9 @@ public final class BenchHtml {
             </head>
             <body>
             <h1>kcp bench</h1>
-            <p>Bars are the median time over the floor, the black mark. Of forward and backward it is the least bytes that they must
-            move at the speed of a plain copy in the same run; of step, the single-rank op on as many tokens; of exchange, a copy
-            of as many bytes. A bar that ends at the mark is as fast as that.</p>
+            <p>A bar is the median time, the black mark its floor: a bar that ends at the mark is as fast as can be. The floor of
+            forward and backward is a plain copy of the least bytes that they must move; of step, the single-rank op on as many
+            tokens; of exchange, a copy of as many bytes. All are timed in the same run.</p>
             """;
 
     private BenchHtml() {}
@@ -71,7 +71,7 @@ public final class BenchHtml {
         return format(
                 """
                 <div class="row %s">
-                  <div><div class="shape">%s %d × %d</div><div class="program">%s, %s</div></div>
+                  <div><div class="shape">%s %s</div><div class="program">%s%s</div></div>
                   <div><div class="bar"><div class="time" style="width:%.2f%%"></div>\
                 <div class="floor" style="left:%.2f%%"></div></div>
                   <div class="numbers">%.4g ms, floor %.4g ms, ratio <b>%.2f</b>%s; fastest %.4g ms, %d runs</div></div>
@@ -79,9 +79,8 @@ public final class BenchHtml {
                 """,
                 escape(row.op()),
                 escape(row.op()),
-                row.tokens(),
-                row.channels(),
-                row.documents() == 1 ? "1 document" : row.documents() + " documents",
+                row.isExchange() ? row.bytes() + " B" : row.tokens() + " × " + row.channels(),
+                documents(row),
                 escape(row.program()),
                 100 * Math.min(row.ratio(), full) / full,
                 100 / full,
@@ -91,6 +90,10 @@ public final class BenchHtml {
                 row.ratio() > full ? " (bar cut)" : "",
                 row.fastestMilliseconds(),
                 row.iterations());
+    }
+
+    private static String documents(BenchRow row) {
+        return row.isExchange() ? "" : row.documents() == 1 ? "1 document, " : row.documents() + " documents, ";
     }
 
     private static String format(String format, Object... values) {

@@ -17,6 +17,7 @@ import java.util.Locale;
  */
 public record BenchReport(
         String machine, String device, double copyGigabytesPerSecond, String commit, List<BenchRow> rows) {
+    /** Copies the rows. */
     public BenchReport {
         rows = List.copyOf(rows);
     }
@@ -56,14 +57,14 @@ public record BenchReport(
                         : String.format(
                                 Locale.ROOT, "%s, %s, copy %.1f GB/s%n", machine, device, copyGigabytesPerSecond));
         table.append(String.format(
-                "%-9s %16s %6s %10s %10s %7s  %s%n", "op", "S x C", "docs", "ms", "floor ms", "ratio", "program"));
+                "%-11s %16s %6s %10s %10s %7s  %s%n", "op", "S x C", "docs", "ms", "floor ms", "ratio", "program"));
         for (BenchRow row : rows) {
             table.append(String.format(
                     Locale.ROOT,
-                    "%-9s %16s %6d %10.4f %10.4f %7.2f  %s%n",
+                    "%-11s %16s %6s %10.4f %10.4f %7.2f  %s%n",
                     row.op(),
-                    row.tokens() + " x " + row.channels(),
-                    row.documents(),
+                    row.isExchange() ? row.bytes() + " B" : row.tokens() + " x " + row.channels(),
+                    row.isExchange() ? "" : Integer.toString(row.documents()),
                     row.milliseconds(),
                     row.floorMilliseconds(),
                     row.ratio(),

@@ -8,10 +8,11 @@ package dev.kcp.bench;
  * @param documents at least 1
  */
 public record BenchShape(int tokens, int channels, int documents) {
+    /** @throws IllegalArgumentException if C is no multiple of 8 or there are more documents than tokens */
     public BenchShape {
         if (documents < 1 || tokens < documents || channels < 8 || channels % 8 != 0) {
-            throw new IllegalArgumentException(
-                    "not a shape: S=" + tokens + " C=" + channels + " documents=" + documents);
+            throw new IllegalArgumentException("a shape has C a multiple of 8 and from 1 to S documents: S=" + tokens
+                    + " C=" + channels + " documents=" + documents);
         }
     }
 
@@ -26,9 +27,9 @@ public record BenchShape(int tokens, int channels, int documents) {
                         parts.length == 3 ? Integer.parseInt(parts[2]) : 1);
             }
         } catch (NumberFormatException e) {
-            throw new IllegalArgumentException("a shape is SxC or SxCxDOCUMENTS: shape=" + text, e);
+            throw new IllegalArgumentException("a shape is SxC or SxCxDOCUMENTS, as 8192x4096x16: shape=" + text, e);
         }
-        throw new IllegalArgumentException("a shape is SxC or SxCxDOCUMENTS: shape=" + text);
+        throw new IllegalArgumentException("a shape is SxC or SxCxDOCUMENTS, as 8192x4096x16: shape=" + text);
     }
 
     int[] offsets() {

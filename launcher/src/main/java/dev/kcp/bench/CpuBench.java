@@ -17,11 +17,16 @@ public final class CpuBench {
     private static final long COPY_BYTES = 256L << 20;
     private static final int COPY_RUNS = 9;
 
+    /** A small shape's calls are over long before the JVM has compiled its loops, however many are not counted. */
+    private static final long WARM_NANOS = 1_500_000_000;
+
     private final int threads;
     private final int iterations;
     private final ConvOptions options;
 
     /**
+     * A bench of the CPU.
+     *
      * @param threads of the op, and of the copy that it is compared to
      * @param iterations timed calls of each shape
      * @throws IllegalArgumentException if one is below 1
@@ -44,17 +49,19 @@ public final class CpuBench {
             RankClock clock = RankClock.of(engine);
             for (BenchShape shape : shapes) {
                 try (OpRuns runs = new OpRuns(engine, options, pass, shape, 1)) {
-                    clock.millis(runs, Math.max(3, iterations / 2));
+                    warm(runs);
                     rows.add(runs.row(clock.millis(runs, iterations), threads, gigabytesPerSecond));
                 }
             }
         }
-        return new BenchReport(
-                machine(),
-                "cpu " + threads + (threads == 1 ? " thread" : " threads"),
-                gigabytesPerSecond,
-                commit,
-                rows);
+        return new BenchReport(machine(), threads(threads), gigabytesPerSecond, commit, rows);
+    }
+
+    private void warm(OpRuns runs) {
+        long until = System.nanoTime() + WARM_NANOS;
+        for (int i = 0; i < Math.max(3, iterations / 2) || System.nanoTime() < until; i++) {
+            runs.run();
+        }
     }
 
     /** Gigabytes per second, read and written, of a copy by all threads: the median of several. */
@@ -89,6 +96,11 @@ public final class CpuBench {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted while copying", e);
         }
+    }
+
+    /** {@code cpu N threads}, as reports call what computed. */
+    public static String threads(int threads) {
+        return "cpu " + threads + (threads == 1 ? " thread" : " threads");
     }
 
     /** The processor and its cores. */

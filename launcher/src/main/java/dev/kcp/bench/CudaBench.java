@@ -29,6 +29,8 @@ public final class CudaBench {
     private final ConvOptions options;
 
     /**
+     * A bench of one GPU.
+     *
      * @param ordinal the device's number among the visible ones
      * @param iterations timed calls of each shape
      * @throws IllegalArgumentException if iterations is below 1

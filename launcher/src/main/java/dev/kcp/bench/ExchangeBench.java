@@ -28,7 +28,11 @@ public final class ExchangeBench {
     private final int iterations;
     private final RankClock clock;
 
-    /** @param communicator on the engine's device, of two ranks or more */
+    /**
+     * A bench of this group; every rank makes one.
+     *
+     * @param communicator on the engine's device, of two ranks or more
+     */
     public ExchangeBench(Communicator communicator, ConvEngine engine, int iterations) {
         if (communicator.size() < 2) {
             throw new IllegalArgumentException("an exchange needs two ranks: world=" + communicator.size());

@@ -60,7 +60,11 @@ public final class StepBench {
         }
     }
 
-    /** @param communicator on the engine's device */
+    /**
+     * A bench of this group; every rank makes one.
+     *
+     * @param communicator on the engine's device
+     */
     public StepBench(Communicator communicator, ConvEngine engine, Layout layout, ConvOptions options, int iterations) {
         this.communicator = communicator;
         this.engine = engine;

@@ -32,8 +32,10 @@ import picocli.CommandLine.Spec;
         versionProvider = Version.class,
         sortOptions = false,
         description = {
-            "forward and backward time the single-rank op. The floor is the least bytes it must move (forward 4, backward 6 "
-                    + "per element) at the speed of a plain copy in the same run; the ratio is the median time over the floor.",
+            "Times the convolution and what its halo costs.",
+            "forward and backward time the single-rank op. The floor is the time of a plain copy in the same run of the "
+                    + "least bytes that the op must move (forward 4, backward 6 per element); the ratio is the median "
+                    + "time over the floor.",
             "step times one layer over --world ranks against the single-rank op of as many tokens in the same run; S of "
                     + "--shapes is one rank's share. exchange times a halo exchange with the next rank against a copy of "
                     + "as many bytes. Both with ranks as threads, processes (--transport tcp) or GPUs (nccl).",
@@ -154,6 +156,17 @@ final class BenchCommand implements Callable<Integer> {
             OutputFile.write("report", html, BenchHtml.write(reports));
             return ExitCode.DONE;
         }
+        OutputFile.require("json", json);
+        OutputFile.require("report", html);
+        OptionRange.atLeast("--iterations", iterations, 1);
+        if (threads != null) {
+            OptionRange.atLeast("--threads", threads, 1);
+        }
+        for (long bytes : sizes) {
+            if (bytes < Float.BYTES || bytes % Float.BYTES != 0) {
+                throw new IllegalArgumentException("--sizes must be positive multiples of 4 bytes: size=" + bytes);
+            }
+        }
         List<String> texts = shapes != null ? shapes : List.of((op == Op.TRAIN ? TRAIN_SHAPES : SHAPES).split(","));
         List<BenchShape> parsed = texts.stream().map(BenchShape::parse).toList();
         ConvOptions options = opOptions.options(false);
@@ -217,10 +230,11 @@ final class BenchCommand implements Callable<Integer> {
                 .findFirst();
         String wrong = null;
         if (named.isPresent() && operands.size() > 1) {
-            wrong = "one operation, and no files beside it: OP=" + operands;
+            wrong = "one run times one operation; leave out the rest: OP=" + operands;
         } else if (named.isEmpty() && html == null) {
-            wrong = "no such operation, choose forward, backward, step, exchange or train; files need --report: OP="
-                    + operands.getFirst();
+            wrong =
+                    "no such operation, choose forward, backward, step, exchange or train (or with --report FILE, files to draw): OP="
+                            + operands.getFirst();
         } else if (named.isEmpty() && json != null) {
             wrong = "--json needs an operation to time: json=" + json;
         }

@@ -1,6 +1,5 @@
 package dev.kcp.launcher;
 
-import dev.kcp.KcpException;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.comm.LocalRanks;
@@ -9,6 +8,7 @@ import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.conv.cuda.CudaConvEngine;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.tensor.DType;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -78,7 +78,7 @@ final class ConvCommand implements Callable<Integer> {
 
     @Option(
             names = "--handle",
-            description = "Drop what forward saved and recompute it inside backward, without a second exchange.")
+            description = "With --backward: drop what forward saved and recompute it, without a second exchange.")
     private boolean handle;
 
     @Mixin
@@ -121,14 +121,18 @@ final class ConvCommand implements Callable<Integer> {
             return compare();
         }
         requireFiles();
+        if (handle && !backward) {
+            throw new IllegalArgumentException(
+                    "--handle needs --backward, which recomputes: handle=true backward=false");
+        }
         Optional<RankInfo> me = RankInfo.fromEnvironment(environment);
         int ranks = ranks(me);
         cut.check();
         Duration deadline = rankOptions.deadline();
         refuseMissingDevices(ranks);
-        Path folder = out.toAbsolutePath().getParent();
-        if (!Files.isDirectory(folder) || Files.isDirectory(out)) {
-            throw new KcpException(KcpException.Code.BAD_DATA, "cannot be written: out=" + out);
+        OutputFile.require("out", out);
+        if (isSameFile(in, out)) {
+            throw new IllegalArgumentException("--out would overwrite the file of --in: in=" + in + " out=" + out);
         }
         try (ConvInput input = ConvInput.open(in, backward, slack)) {
             ConvJob job = new ConvJob(
@@ -172,6 +176,14 @@ final class ConvCommand implements Callable<Integer> {
                     .filter(Objects::nonNull)
                     .toList();
             throw new ParameterException(spec.commandLine(), "Missing required options: " + String.join(", ", missing));
+        }
+    }
+
+    private static boolean isSameFile(Path one, Path other) {
+        try {
+            return Files.isSameFile(one, other);
+        } catch (IOException e) {
+            return false; // one of them does not exist
         }
     }
 

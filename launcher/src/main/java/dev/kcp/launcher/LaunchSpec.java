@@ -42,6 +42,8 @@ public record LaunchSpec(
     @FunctionalInterface
     public interface RankCommand {
         /**
+         * The command line of one rank.
+         *
          * @param scratch an existing empty folder of this rank, removed when the rank has ended
          * @return program and arguments; a program without a slash is looked up on PATH
          */
@@ -56,6 +58,9 @@ public record LaunchSpec(
         OF_FIRST_RANK
     }
 
+    /**
+     * @throws IllegalArgumentException if a number is out of range, no rank is shown, or a variable is the launcher's own
+     */
     public LaunchSpec {
         if (ranks < 1 || ranks > MAX_RANKS) {
             throw new IllegalArgumentException("ranks must be from 1 to " + MAX_RANKS + ": n=" + ranks);
@@ -73,19 +78,19 @@ public record LaunchSpec(
             throw new IllegalArgumentException("restarts must not be negative: max-restarts=" + maxRestarts);
         }
         if (!output.shown().meets(ranks)) {
-            throw new IllegalArgumentException("no rank of the job is to be shown: filter-ranks="
+            throw new IllegalArgumentException("--filter-ranks names no rank of this job: filter-ranks="
                     + output.shown().text() + " n=" + ranks);
         }
         environment = Map.copyOf(environment);
         for (String name : environment.keySet()) {
             if (name.isEmpty() || name.indexOf('=') >= 0 || name.indexOf('\0') >= 0) {
-                throw new IllegalArgumentException("no name of an environment variable: name=" + name);
+                throw new IllegalArgumentException("not the name of an environment variable: name=" + name);
             }
         }
         Set<String> taken = new java.util.TreeSet<>(environment.keySet());
         taken.retainAll(JobEnvironment.NAMES);
         if (!taken.isEmpty()) {
-            throw new IllegalArgumentException("environment variables that the launcher sets: names=" + taken);
+            throw new IllegalArgumentException("the launcher sets these environment variables itself: names=" + taken);
         }
     }
 
@@ -123,6 +128,7 @@ public record LaunchSpec(
                 Optional.empty());
     }
 
+    /** The same job with another command line for each rank. */
     public LaunchSpec withCommand(RankCommand newCommand) {
         return new LaunchSpec(
                 ranks,
@@ -137,11 +143,17 @@ public record LaunchSpec(
                 errorFile);
     }
 
+    /**
+     * The same job with these variables, in place of those before.
+     *
+     * @throws IllegalArgumentException if the launcher itself sets one of them, such as {@code RANK}
+     */
     public LaunchSpec withEnvironment(Map<String, String> variables) {
         return new LaunchSpec(
                 ranks, command, variables, grace, timeout, hangTimeout, output, failureCode, maxRestarts, errorFile);
     }
 
+    /** The same job with another time between SIGTERM and SIGKILL; zero kills at once. */
     public LaunchSpec withGrace(Duration newGrace) {
         return new LaunchSpec(
                 ranks,
@@ -156,6 +168,7 @@ public record LaunchSpec(
                 errorFile);
     }
 
+    /** The same job, ended with {@code DEADLINE} if it runs longer, restarts included. */
     public LaunchSpec withTimeout(Duration newTimeout) {
         return new LaunchSpec(
                 ranks,
@@ -170,6 +183,9 @@ public record LaunchSpec(
                 errorFile);
     }
 
+    /**
+     * The same job, ended with {@code DEADLINE} if for so long no rank completes a collective call while one is inside one.
+     */
     public LaunchSpec withHangTimeout(Duration limit) {
         return new LaunchSpec(
                 ranks,
@@ -184,16 +200,19 @@ public record LaunchSpec(
                 errorFile);
     }
 
+    /** The same job with its ranks' output elsewhere. */
     public LaunchSpec withOutput(OutputPlan plan) {
         return new LaunchSpec(
                 ranks, command, environment, grace, timeout, hangTimeout, plan, failureCode, maxRestarts, errorFile);
     }
 
+    /** The same job, all of whose ranks are started again up to so often when one fails. */
     public LaunchSpec withMaxRestarts(int restarts) {
         return new LaunchSpec(
                 ranks, command, environment, grace, timeout, hangTimeout, output, failureCode, restarts, errorFile);
     }
 
+    /** The same job, whose failure is written to this file as JSON. */
     public LaunchSpec withErrorFile(Path file) {
         return new LaunchSpec(
                 ranks,

@@ -11,7 +11,6 @@ import java.util.Set;
 import java.util.function.Function;
 import picocli.CommandLine;
 import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.UnmatchedArgumentException;
 
 /** Entry of the {@code kcp} command; the one place where a failure becomes a line on stderr and an exit code. */
 public final class Main {
@@ -99,13 +98,7 @@ public final class Main {
     private static int usage(ParameterException wrong) {
         CommandLine command = wrong.getCommandLine();
         String name = command.getCommandSpec().qualifiedName();
-        String text = wrong.getMessage();
-        if (wrong instanceof UnmatchedArgumentException unmatched
-                && command.getParent() == null
-                && !unmatched.isUnknownOption()) {
-            text = "no such command: " + unmatched.getUnmatched().getFirst();
-        }
-        print(command.getErr(), name + ": " + oneLine(text) + " (see " + name + " --help)");
+        print(command.getErr(), name + ": " + oneLine(UsageLine.of(wrong)) + " (see " + name + " --help)");
         return ExitCode.USAGE;
     }
 

@@ -24,11 +24,12 @@ public record OutputPlan(Style style, Optional<Path> logFolder, boolean tee, Ran
         RANK0_STDOUT_RAW
     }
 
+    /** @throws IllegalArgumentException if output is to be doubled but goes to no file */
     public OutputPlan {
         Objects.requireNonNull(style, "style");
         Objects.requireNonNull(shown, "shown");
         if (tee && logFolder.isEmpty()) {
-            throw new IllegalArgumentException("--tee needs --log-dir: tee=true log-dir=null");
+            throw new IllegalArgumentException("--tee needs --log-dir DIR: log-dir=none");
         }
     }
 

@@ -24,10 +24,13 @@ record OutputRouting(OutputPlan plan, int attempt, OutputSink out, OutputSink er
             try {
                 Files.createDirectories(folder);
             } catch (IOException e) {
-                throw new IllegalArgumentException("no folder for logs (" + e + "): log-dir=" + folder, e);
+                throw new IllegalArgumentException(
+                        "--log-dir cannot be made, " + (Files.exists(folder) ? "it is a file" : e.getMessage())
+                                + ": log-dir=" + folder,
+                        e);
             }
             if (!Files.isWritable(folder)) {
-                throw new IllegalArgumentException("the folder for logs cannot be written: log-dir=" + folder);
+                throw new IllegalArgumentException("--log-dir cannot be written, permission denied: log-dir=" + folder);
             }
         });
     }

@@ -10,7 +10,9 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
 
 /** How a batch is cut over ranks; for every command to which the user gives one batch. */
 final class PartitionOptions {
@@ -35,11 +37,23 @@ final class PartitionOptions {
             description = "Cut at multiples of N tokens; 64 fixes the bits of dweight for all N (${DEFAULT-VALUE}).")
     private int align;
 
-    /** @throws IllegalArgumentException if the layout is none, or cuts cannot be aligned so */
+    @Spec(Spec.Target.MIXEE)
+    private CommandSpec command;
+
+    /**
+     * Looks at the options alone.
+     *
+     * @throws IllegalArgumentException if the layout is none, cuts cannot be aligned so, or --fragments would leave another
+     *     option without effect
+     */
     void check() {
         Layout.parse(layout);
-        if (align < 1) {
-            throw new IllegalArgumentException("--align starts at 1: align=" + align);
+        OptionRange.atLeast("--align", align, 1);
+        for (String option : List.of("--layout", "--align")) {
+            if (fragments != null && command.commandLine().getParseResult().hasMatchedOption(option)) {
+                throw new IllegalArgumentException(
+                        "--fragments takes the place of " + option + ", leave one out: fragments=" + fragments);
+            }
         }
     }
 
@@ -74,7 +88,7 @@ final class PartitionOptions {
         try {
             return PartitionJson.readFragments(Files.readString(fragments));
         } catch (IOException e) {
-            throw bad("cannot be read", e);
+            throw bad(Files.exists(fragments) ? "cannot be read: " + e.getMessage() : "does not exist", e);
         } catch (KcpException e) {
             throw bad(e.getMessage(), e);
         }

@@ -17,7 +17,10 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
 
 /** {@code kcp plan}: who owns which tokens, and which rows travel, before anything is computed. */
 @Command(
@@ -67,7 +70,7 @@ final class PlanCommand implements Callable<Integer> {
             defaultValue = "1024",
             paramLabel = "C",
             description = "Channels of the layer, for the bytes (${DEFAULT-VALUE}).")
-    private long channels;
+    private int channels;
 
     @Option(names = "--json", paramLabel = "FILE", description = "Also write all of it as JSON.")
     private Path json;
@@ -78,12 +81,23 @@ final class PlanCommand implements Callable<Integer> {
     @Option(names = "--full", description = "Print every document, rank and edge, however many.")
     private boolean full;
 
+    @Spec
+    private CommandSpec spec;
+
     @Override
     public Integer call() {
-        if ((lengths == null) == (cuSeqlensFile == null)) {
-            throw new IllegalArgumentException("give the documents by --lengths or by --cu-seqlens: lengths=" + lengths
-                    + " cuSeqlens=" + cuSeqlensFile);
+        if (lengths == null && cuSeqlensFile == null) {
+            throw new ParameterException(
+                    spec.commandLine(), "no documents are given: use --lengths N,N,... or --cu-seqlens FILE");
         }
+        if (lengths != null && cuSeqlensFile != null) {
+            throw new IllegalArgumentException("--lengths and --cu-seqlens exclude each other: lengths="
+                    + String.join(",", lengths) + " cu-seqlens=" + cuSeqlensFile);
+        }
+        cut.check();
+        OptionRange.channels(channels);
+        OutputFile.require("json", json);
+        OutputFile.require("svg", svg);
         int ranks = RankOptions.checked(world == null ? cut.ranks() : world);
         CuSeqlens cuSeqlens = lengths != null ? CuSeqlens.ofLengths(parse(lengths)) : read(cuSeqlensFile);
         PlanReport report = PlanReport.of(cut.partition(cuSeqlens, ranks), cut.label(), cut.align(), channels);
@@ -105,12 +119,15 @@ final class PlanCommand implements Callable<Integer> {
             try {
                 int count = parts.length == 1 ? 1 : Integer.parseInt(parts[1]);
                 if (parts.length > 2 || count < 0 || count > MOST_DOCUMENTS - all.size()) {
-                    throw new IllegalArgumentException("a length is N or NxCOUNT, of at most " + MOST_DOCUMENTS
-                            + " documents in all: length=" + text);
+                    throw new IllegalArgumentException("--lengths takes N or NxCOUNT separated by commas, at most "
+                            + MOST_DOCUMENTS + " documents in all: length=" + text);
                 }
                 all.addAll(Collections.nCopies(count, Integer.valueOf(parts[0])));
             } catch (NumberFormatException e) {
-                throw new IllegalArgumentException("a length is N or NxCOUNT: length=" + text, e);
+                throw new IllegalArgumentException(
+                        "--lengths takes N or NxCOUNT separated by commas, N up to " + Integer.MAX_VALUE + ": length="
+                                + text,
+                        e);
             }
         }
         return all.stream().mapToInt(Integer::intValue).toArray();

@@ -80,7 +80,7 @@ record RankBench(
 
     private static BenchReport report(ConvEngine engine, int cores, List<BenchRow> rows) {
         String where = engine instanceof CpuConvEngine
-                ? "cpu " + cores + " threads a rank"
+                ? CpuBench.threads(cores) + " a rank"
                 : DeviceCopies.of(engine).deviceName();
         return new BenchReport(CpuBench.machine(), where, 0, Version.commit(), rows);
     }

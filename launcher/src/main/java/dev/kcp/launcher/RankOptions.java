@@ -39,17 +39,11 @@ final class RankOptions {
 
     /** The number of ranks, if a job can have so many. */
     static int checked(int ranks) {
-        if (ranks < 1 || ranks > LaunchSpec.MAX_RANKS) {
-            throw new IllegalArgumentException("ranks must be from 1 to " + LaunchSpec.MAX_RANKS + ": world=" + ranks);
-        }
-        return ranks;
+        return OptionRange.within("--world", ranks, 1, LaunchSpec.MAX_RANKS);
     }
 
     /** Longest wait of one rank for another. */
     Duration deadline() {
-        if (deadlineSeconds < 1) {
-            throw new IllegalArgumentException("--deadline must be at least 1 second: deadline=" + deadlineSeconds);
-        }
-        return Duration.ofSeconds(deadlineSeconds);
+        return Duration.ofSeconds(OptionRange.atLeast("--deadline", deadlineSeconds, 1));
     }
 }

@@ -29,7 +29,7 @@ record RankSet(String text, BitSet ranks) {
                 }
                 ranks.set(first, last + 1);
             } catch (NumberFormatException e) {
-                throw new IllegalArgumentException("no list of ranks such as 0,2-5: ranks=" + text, e);
+                throw new IllegalArgumentException("not a list of ranks such as 0,2-5: ranks=" + text, e);
             }
         }
         return new RankSet(text, ranks);

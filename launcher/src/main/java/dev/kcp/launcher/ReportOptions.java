@@ -11,7 +11,6 @@ import dev.kcp.train.TrainSummary;
 import dev.kcp.train.report.CurveCharts;
 import dev.kcp.train.report.Curves;
 import dev.kcp.train.report.RunReport;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Locale;
@@ -23,34 +22,30 @@ import picocli.CommandLine.Option;
 final class ReportOptions {
     @Option(
             names = "--plot",
-            paramLabel = "F.svg|png",
-            description = "Draw loss, tokens per second, and a step's time split into compute, exposed exchange and "
-                    + "optimizer.")
+            paramLabel = "FILE",
+            description =
+                    "Draw loss, tokens per second, and a step's time split into compute, waiting for other ranks and "
+                            + "optimizer; the name ends in .svg or .png.")
     private Path plot;
 
     @Option(
             names = "--report",
-            paramLabel = "F.html",
-            description = "Write the same as one page, with the first batch's partition and the run's settings.")
+            paramLabel = "FILE",
+            description = "Write the same as one HTML page, with the first batch's partition and the run's settings.")
     private Path report;
 
     /**
      * Looks before the run for what would keep it from being shown after it.
      *
      * @throws IllegalArgumentException if a name has another ending
-     * @throws KcpException if a folder is missing or this machine cannot draw
+     * @throws KcpException if a file cannot be written or this machine cannot draw
      */
     void check() {
         if (plot != null) {
             CurveCharts.isSvg(plot);
         }
-        for (Path file : new Path[] {plot, report}) {
-            Path folder = file == null ? null : file.toAbsolutePath().getParent();
-            if (folder != null && !Files.isDirectory(folder)) {
-                throw new KcpException(
-                        KcpException.Code.BAD_DATA, "no such folder: file=" + file + " folder=" + folder);
-            }
-        }
+        OutputFile.require("plot", plot);
+        OutputFile.require("report", report);
         if (isWanted()) {
             CurveCharts.checkDrawing();
         }

@@ -12,6 +12,7 @@ import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
@@ -39,8 +40,8 @@ import picocli.CommandLine.Spec;
             "",
             "Options that are not given are taken from KCP_RUN_<OPTION>: --log-dir from KCP_RUN_LOG_DIR, -n from",
             "KCP_RUN_RANKS; KCP_RUN_ENV and KCP_RUN_JVM_ARG are split at spaces.",
-            "Exit codes: 0 every rank ended with 0, 2 usage, 5 a rank failed (its own code is in the report),",
-            "6 --timeout or --hang-timeout passed, 8 a device or program is missing, 130/143 interrupted/terminated,",
+            "Exit codes: 0 every rank ended with 0, 2 usage or no such program, 5 a rank failed (its own code is in the report),",
+            "6 --timeout or --hang-timeout passed, 8 a GPU or numactl is missing, 130/143 interrupted/terminated,",
             "141 stdout was closed."
         })
 final class RunCommand implements Callable<Integer> {
@@ -153,7 +154,7 @@ final class RunCommand implements Callable<Integer> {
     @Override
     public Integer call() {
         if (program.isEmpty() || program.getFirst().isEmpty()) {
-            throw new IllegalArgumentException("no program given; kcp run -n N -- PROGRAM ARGS...");
+            throw new ParameterException(command.commandLine(), "no program is given: kcp run -n N -- PROGRAM ARGS...");
         }
         List<String> gpus =
                 devices == null ? Gpus.visible(outer.get(Gpus.VISIBLE), Gpus.present()) : Gpus.parse(devices);
@@ -182,13 +183,13 @@ final class RunCommand implements Callable<Integer> {
                         Optional.ofNullable(logFolder),
                         tee,
                         shownRanks == null ? RankSet.ALL : RankSet.parse(shownRanks)))
-                .withMaxRestarts(maxRestarts);
+                .withMaxRestarts(OptionRange.atLeast("--max-restarts", maxRestarts, 0));
         spec = spec.withCommand(rankCommand(spec.command(), count));
         if (timeoutSeconds != null) {
-            spec = spec.withTimeout(seconds("--timeout", timeoutSeconds));
+            spec = spec.withTimeout(positiveSeconds("--timeout", timeoutSeconds));
         }
         if (hangSeconds != null) {
-            spec = spec.withHangTimeout(seconds("--hang-timeout", hangSeconds));
+            spec = spec.withHangTimeout(positiveSeconds("--hang-timeout", hangSeconds));
         }
         return errorFile == null ? spec : spec.withErrorFile(errorFile);
     }
@@ -204,9 +205,9 @@ final class RunCommand implements Callable<Integer> {
             }
             default -> {
                 try {
-                    return Integer.parseInt(ranks);
+                    return OptionRange.within("-n", Integer.parseInt(ranks), 1, LaunchSpec.MAX_RANKS);
                 } catch (NumberFormatException e) {
-                    throw new IllegalArgumentException("not a number, auto or gpu: n=" + ranks, e);
+                    throw new IllegalArgumentException("-n must be a whole number, gpu or auto: n=" + ranks, e);
                 }
             }
         }
@@ -218,7 +219,8 @@ final class RunCommand implements Callable<Integer> {
         if (program.getFirst().startsWith(JAVA)) {
             String mainClass = program.getFirst().substring(JAVA.length());
             if (mainClass.isEmpty()) {
-                throw new IllegalArgumentException("no class given: program=" + program.getFirst());
+                throw new IllegalArgumentException(
+                        "no class is named behind java: as in java:com.example.Train: program=" + program.getFirst());
             }
             base = WorkerCommand.ofClass(mainClass, flags, classPath, program.subList(1, program.size()));
         } else if (!flags.isEmpty() || classPath != null) {
@@ -246,7 +248,7 @@ final class RunCommand implements Callable<Integer> {
         for (String pair : defaults.words("--env", environment)) {
             int equals = pair.indexOf('=');
             if (equals < 1) {
-                throw new IllegalArgumentException("--env wants K=V: env=" + pair);
+                throw new IllegalArgumentException("--env takes K=V: env=" + pair);
             }
             variables.put(pair.substring(0, equals), pair.substring(equals + 1));
         }
@@ -260,18 +262,22 @@ final class RunCommand implements Callable<Integer> {
         }
         try {
             if (!Files.isDirectory(errorFile.toAbsolutePath().getParent()) || Files.isDirectory(errorFile)) {
-                throw new IOException("no such folder, or a folder itself");
+                throw new IOException(Files.isDirectory(errorFile) ? "it is a folder" : "its folder does not exist");
             }
             Files.deleteIfExists(errorFile);
         } catch (IOException e) {
             throw new IllegalArgumentException(
-                    "the failure report cannot be written (" + e.getMessage() + "): error-file=" + errorFile, e);
+                    "--error-file cannot be written, " + e.getMessage() + ": error-file=" + errorFile, e);
         }
+    }
+
+    private static Duration positiveSeconds(String option, double seconds) {
+        return seconds(option, OptionRange.positive(option, seconds));
     }
 
     private static Duration seconds(String option, double seconds) {
         if (!(seconds >= 0 && seconds <= 1e9)) {
-            throw new IllegalArgumentException(option + " wants seconds from 0 to 1e9: seconds=" + seconds);
+            throw new IllegalArgumentException(option + " takes seconds from 0 to 1e9: seconds=" + seconds);
         }
         return Duration.ofMillis(Math.round(seconds * 1e3));
     }

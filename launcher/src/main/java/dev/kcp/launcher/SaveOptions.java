@@ -41,17 +41,18 @@ final class SaveOptions {
      */
     Optional<Saving> saving(BooleanSupplier stopAsked) {
         if (folder == null) {
-            if (every != null || keep != null || resume || newSchedule) {
-                throw new IllegalArgumentException(
-                        "--every, --keep, --resume and --new-schedule need --save DIR: every=" + every + " keep=" + keep
-                                + " resume=" + resume + " newSchedule=" + newSchedule);
+            String lone = every != null
+                    ? "--every"
+                    : keep != null ? "--keep" : resume ? "--resume" : newSchedule ? "--new-schedule" : null;
+            if (lone != null) {
+                throw new IllegalArgumentException(lone + " needs --save DIR: save=none");
             }
             return Optional.empty();
         }
         return Optional.of(new Saving(
                 folder,
-                every == null ? EVERY_STEPS : every,
-                keep == null ? KEEP_STATES : keep,
+                every == null ? EVERY_STEPS : OptionRange.atLeast("--every", every, 1),
+                keep == null ? KEEP_STATES : OptionRange.atLeast("--keep", keep, 1),
                 resume,
                 newSchedule,
                 stopAsked,

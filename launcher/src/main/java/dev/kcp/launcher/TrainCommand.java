@@ -155,12 +155,13 @@ final class TrainCommand implements Callable<Integer> {
         int ranks = rankOptions.ranks(me, () -> 1);
         Duration deadline = rankOptions.deadline();
         List<Injection> faults = faults(config, ranks);
-        checkThreads();
+        OptionRange.within("--threads", threads, 1, MAX_THREADS);
         boolean cuda = usesCuda(me, ranks);
         TextCorpus.Documents separated = documentsBy();
         Optional<Saving> checked = saveOptions.saving(() -> false);
         if (!isOtherRank(me)) {
             reportOptions.check();
+            OutputFile.require("loss-log", lossLog);
         }
         TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
         HeldOutText heldOut = heldOutOptions.text(allowBinary, separated).orElse(null);
@@ -220,14 +221,9 @@ final class TrainCommand implements Callable<Integer> {
         return switch (documents) {
             case "blank-line" -> TextCorpus.Documents.BLANK_LINE;
             case "file" -> TextCorpus.Documents.FILE;
-            default -> throw new IllegalArgumentException("not blank-line or file: documents=" + documents);
+            default ->
+                throw new IllegalArgumentException("--documents must be blank-line or file: documents=" + documents);
         };
-    }
-
-    private void checkThreads() {
-        if (threads < 1 || threads > MAX_THREADS) {
-            throw new IllegalArgumentException("threads must be from 1 to " + MAX_THREADS + ": threads=" + threads);
-        }
     }
 
     /** The command line as it was typed: every rank reads the same options as this process did. */

@@ -78,7 +78,11 @@ final class TrainOptions {
                             + "multiple of 64 it is on unless --no-same-bits is given.")
     private Boolean sameBits;
 
-    @Option(names = "--seed", defaultValue = "1", description = "Of first weights and order (${DEFAULT-VALUE}).")
+    @Option(
+            names = "--seed",
+            defaultValue = "1",
+            paramLabel = "N",
+            description = "Of first weights and order (${DEFAULT-VALUE}).")
     private long seed;
 
     @Option(
@@ -104,6 +108,18 @@ final class TrainOptions {
 
     /** @throws IllegalArgumentException if the options cannot make a run; the text ends in name=value */
     TrainConfig config() {
+        OptionRange.atLeast("--layers", layers, 1);
+        OptionRange.channels(channels);
+        OptionRange.atLeast("--tokens", tokens, 1);
+        OptionRange.atLeast("--micro-steps", microSteps, 1);
+        OptionRange.atLeast("--steps", steps, 1);
+        OptionRange.atLeast("--align", align, 1);
+        if (sameBits != null && sameBits && align % NodeStack.LEAF_TOKENS != 0) {
+            throw new IllegalArgumentException(
+                    "--same-bits needs --align to be a multiple of " + NodeStack.LEAF_TOKENS + ": align=" + align);
+        }
+        OptionRange.positive("--learning-rate", learningRate);
+        OptionRange.positive("--clip", clipNorm);
         return new TrainConfig(
                 new ModelShape(layers, channels),
                 tokens,

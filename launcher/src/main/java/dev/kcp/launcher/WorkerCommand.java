@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /** The command line of a worker that runs a {@code kcp} command in a JVM like this one. */
-public final class WorkerCommand {
+final class WorkerCommand {
     /** What every JVM that runs kcp needs; the {@code kcp} script passes the same. */
     private static final List<String> JVM_FLAGS = List.of(
             "--add-modules=jdk.incubator.vector",
@@ -23,7 +23,7 @@ public final class WorkerCommand {
      * folder, since native libraries are unpacked there under fixed names, and leaves a crash log in the working
      * directory.
      */
-    public static LaunchSpec.RankCommand ofThisJvm(List<String> kcpArguments) {
+    static LaunchSpec.RankCommand ofThisJvm(List<String> kcpArguments) {
         List<String> arguments = List.copyOf(kcpArguments);
         return (rank, scratch) -> {
             List<String> command = new ArrayList<>();

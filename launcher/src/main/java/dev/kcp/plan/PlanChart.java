@@ -14,7 +14,7 @@ import java.util.stream.IntStream;
 final class PlanChart {
     static final String FORWARD = "#0550ae";
     static final String BACKWARD = "#bc4c00";
-    private static final double LEFT = 84;
+    private static final double LEFT = 74;
     private static final double RIGHT = 14;
     private static final double TOKENS_WIDTH = Svg.WIDTH - LEFT - RIGHT;
     private static final double LABEL = 13;
@@ -22,6 +22,7 @@ final class PlanChart {
     private static final double CELL_TO_DRAW = 9;
     private static final double HALO_WIDTH = 12;
     private static final double LABEL_ROOM = 16;
+    private static final double NARROW_BLOCK = 6;
     private static final String INK = "fill=\"#1f2328\"";
 
     private final PlanReport report;
@@ -104,12 +105,22 @@ final class PlanChart {
                 continue;
             }
             String fill = block.count() > 1 ? "#d1d9e0" : (first + block.first()) % 2 == 0 ? "#f6f8fa" : "#e6eaef";
-            svg.rect(block.left(), y, block.width(), 24, "fill=\"" + fill + "\" stroke=\"#59636e\"");
+            svg.rect(
+                    block.left(),
+                    y,
+                    block.width(),
+                    24,
+                    "fill=\"" + fill + "\" stroke=\"#59636e\" stroke-width=\"" + outline(block) + "\"");
             String name = block.count() > 1
                     ? PlanReport.count(block.count(), "document")
                     : "document " + (first + block.first());
             labelIn(block, y + 17, name, block.count() > 1 ? "" + block.count() : "" + (first + block.first()));
         }
+    }
+
+    /** Width of a block's outline, which must not hide the colour of a narrow one. */
+    private static double outline(Blocks.Block block) {
+        return block.width() < NARROW_BLOCK ? 0.3 : 1;
     }
 
     /** The longer name that fits into a block, if any. */
@@ -160,7 +171,7 @@ final class PlanChart {
                 Math.max(1, block.width()),
                 lanes.height(),
                 "fill=\"" + lanes.fill(first.rank()) + "\" stroke=\"#59636e\" stroke-width=\""
-                        + (isMerged || !lanes.isRoomy() ? 0.3 : 1) + "\"");
+                        + (isMerged || !lanes.isRoomy() ? 0.3 : outline(block)) + "\"");
         if (tokenWidth >= CELL_TO_DRAW && !isMerged) {
             for (int token = first.begin() + 1; token < first.end(); token++) {
                 svg.path(

@@ -32,6 +32,7 @@ public record PlanReport(
         List<RankTotals> ranks,
         List<EdgeTotals> edges,
         HaloPlan halo) {
+    /** Copies the lists. */
     public PlanReport {
         ranks = List.copyOf(ranks);
         edges = List.copyOf(edges);

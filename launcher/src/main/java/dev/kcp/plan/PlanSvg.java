@@ -42,7 +42,7 @@ public final class PlanSvg {
         if (all.crossings() == 0) {
             bottom = note(bottom, "No document is cut: no rows travel.");
         } else if (!all.drawsArrows()) {
-            bottom = note(bottom, all.crossings() + " groups of rows travel forward; the tables count them.");
+            bottom = note(bottom, all.crossings() + " transfers of rows, too many to draw: counted below.");
         }
         if (all.isMerged() && all.crossings() > 0) {
             int document = mostReadableCutDocument();
@@ -93,7 +93,8 @@ public final class PlanSvg {
 
     private double legend(double y) {
         arrow(MARGIN, y, "f", PlanChart.FORWARD, "forward: x rows before the cut");
-        arrow(324, y, "b", PlanChart.BACKWARD, "backward: g rows after the cut");
+        y += 22;
+        arrow(MARGIN, y, "b", PlanChart.BACKWARD, "backward: g rows after the cut");
         if (report.edges().stream().noneMatch(PlanReport.EdgeTotals::isLocal)) {
             return y;
         }

@@ -14,6 +14,8 @@ final class PlanSvgTables {
     private static final int MOST_EDGES = 10;
     private static final String INK = "fill=\"#1f2328\"";
 
+    private static final String BOLD = "font-weight=\"600\"";
+
     private final PlanReport report;
     private final Svg svg;
     private double y;
@@ -26,8 +28,10 @@ final class PlanSvgTables {
 
     /** Returns the y of the last line. */
     double draw() {
-        double[] columns = {66, 150, 245, 370, 506, 626};
-        row(columns, "font-weight=\"600\"", "rank", "tokens", "fragments", "sends forward", "sends backward", "keeps");
+        double[] columns = {50, 124, 200, 288, 377, 466};
+        row(columns, BOLD, "", "", "", "sends", "sends", "keeps");
+        y -= 3;
+        row(columns, BOLD, "rank", "tokens", "fragments", "forward", "backward", "history");
         List<PlanReport.RankTotals> ranks = report.ranks();
         Lanes lanes = new Lanes(IntStream.range(0, ranks.size()).toArray(), 0);
         int shown = ranks.size() <= MOST_RANKS ? ranks.size() : MOST_RANKS - 1;
@@ -52,7 +56,7 @@ final class PlanSvgTables {
         y += 6;
         line(String.format(
                 Locale.ROOT,
-                "imbalance %.3f, %s, %s sent in both directions",
+                "imbalance %.3f, %s, %s sent both ways",
                 report.imbalance(),
                 report.partition().isTreeExact() ? "tree-exact" : "not tree-exact",
                 PlanReport.bytes(report.exchangeBytes())));
@@ -64,8 +68,8 @@ final class PlanSvgTables {
             return;
         }
         y += 8;
-        double[] columns = {110, 370, 626};
-        row(columns, "font-weight=\"600\"", "from → to", "forward", "backward");
+        double[] columns = {96, 286, 466};
+        row(columns, BOLD, "from → to", "forward", "backward");
         List<PlanReport.EdgeTotals> largest = new ArrayList<>(report.edges());
         boolean isCut = largest.size() > MOST_EDGES;
         if (isCut) {
@@ -91,6 +95,9 @@ final class PlanSvgTables {
     private void row(double[] rightEnds, String attributes, String... cells) {
         y += PITCH;
         for (int i = 0; i < cells.length; i++) {
+            if (cells[i].isEmpty()) {
+                continue;
+            }
             svg.text(rightEnds[i], y, SIZE, cells[i], INK + " text-anchor=\"end\" " + attributes);
         }
     }

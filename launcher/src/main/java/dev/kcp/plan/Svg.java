@@ -5,7 +5,7 @@ import java.util.Locale;
 /** SVG text of a picture of fixed width; lengths are its pixels. */
 final class Svg {
     /** So narrow that its text can still be read when a telephone scales it down. */
-    static final double WIDTH = 640;
+    static final double WIDTH = 480;
 
     /** Of one character, as a share of the font's size; wider than most fonts are. */
     private static final double CHARACTER_WIDTH = 0.62;

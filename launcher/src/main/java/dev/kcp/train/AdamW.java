@@ -16,15 +16,22 @@ import java.lang.foreign.MemorySegment;
  * <p>Given the same gradients every rank computes the same bits.
  */
 public final class AdamW implements AutoCloseable {
+    /** Share that the first moment keeps each step. */
     public static final float BETA1 = 0.9f;
+    /** Share that the second moment keeps each step. */
     public static final float BETA2 = 0.98f;
+    /** Added to the root of the second moment. */
     public static final float EPSILON = 1e-8f;
 
     /** What a step's FP64 {@code [4]} factors mean, in this order. */
     public enum Factor {
+        /** Learning rate over the first moment's bias correction. */
         STEP_SIZE,
+        /** What the root of the second moment is multiplied with. */
         SECOND_CORRECTION,
+        /** Share of a decayed weight that stays. */
         KEEP,
+        /** Greatest norm of the whole gradient. */
         CLIP_NORM
     }
 

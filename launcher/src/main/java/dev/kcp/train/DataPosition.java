@@ -11,6 +11,7 @@ public record DataPosition(long epoch, int document, int token) {
     /** The first token of the first epoch. */
     public static final DataPosition START = new DataPosition(0, 0, 0);
 
+    /** @throws IllegalArgumentException if a number is negative */
     public DataPosition {
         if (epoch < 0 || document < 0 || token < 0) {
             throw new IllegalArgumentException(

@@ -6,18 +6,19 @@ package dev.kcp.train;
  * @param peak greatest rate, above 0
  * @param steps steps of the run, at least 1
  */
-public record LearningRate(double peak, int steps) {
+record LearningRate(double peak, int steps) {
     private static final int LONGEST_WARM_UP = 50;
     private static final double LAST_SHARE = 0.1;
 
-    public LearningRate {
+    /** @throws IllegalArgumentException if one is out of its range */
+    LearningRate {
         if (!(peak > 0 && peak < Double.POSITIVE_INFINITY) || steps < 1) {
             throw new IllegalArgumentException("not a learning rate: learningRate=" + peak + " steps=" + steps);
         }
     }
 
     /** The rate of a step, counted from 1. */
-    public double at(int step) {
+    double at(int step) {
         int warmUp = Math.max(1, Math.min(LONGEST_WARM_UP, steps / 5));
         if (step <= warmUp) {
             return peak * step / warmUp;

@@ -13,6 +13,7 @@ public record ModelShape(int layers, int channels) {
     /** Taps of the convolution. */
     public static final int TAPS = 4;
 
+    /** @throws IllegalArgumentException if there is no layer, or channels are no positive multiple of 8 */
     public ModelShape {
         if (layers < 1) {
             throw new IllegalArgumentException("at least one layer is needed: layers=" + layers);

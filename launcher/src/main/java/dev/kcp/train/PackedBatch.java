@@ -10,6 +10,7 @@ import dev.kcp.core.CuSeqlens;
  * @param cuSeqlens where documents, and the cut parts of documents, begin and end
  */
 public record PackedBatch(byte[] inputs, byte[] targets, CuSeqlens cuSeqlens) {
+    /** @throws IllegalArgumentException if the three differ in tokens */
     public PackedBatch {
         if (inputs.length != targets.length || inputs.length != cuSeqlens.tokens()) {
             throw new IllegalArgumentException("inputs, targets and documents differ in tokens: inputs=" + inputs.length
@@ -17,6 +18,7 @@ public record PackedBatch(byte[] inputs, byte[] targets, CuSeqlens cuSeqlens) {
         }
     }
 
+    /** Tokens of the batch, over all ranks. */
     public int tokens() {
         return inputs.length;
     }

@@ -23,6 +23,8 @@ public final class Packer {
     private int taken;
 
     /**
+     * Begins with the first epoch.
+     *
      * @param tokens tokens of a batch, at least 1
      * @throws IllegalArgumentException if there is no document or no token to pack
      */

@@ -10,6 +10,7 @@ package dev.kcp.train;
  * @param decayed whether weight decay pulls it to zero; so for matrices only
  */
 public record Parameter(String name, long offset, int rows, int columns, boolean decayed) {
+    /** @throws IllegalArgumentException if the offset is negative or a side is empty */
     public Parameter {
         if (offset < 0 || rows < 1 || columns < 1) {
             throw new IllegalArgumentException(
@@ -17,6 +18,7 @@ public record Parameter(String name, long offset, int rows, int columns, boolean
         }
     }
 
+    /** Rows x columns. */
     public long elements() {
         return (long) rows * columns;
     }

@@ -27,6 +27,7 @@ public final class ParameterBuffer implements AutoCloseable {
                 flat.device(), flat.address(), flat.elements() * flat.dtype().bytes());
     }
 
+    /** Which parameter lies where in the buffer. */
     public ParameterTable table() {
         return table;
     }

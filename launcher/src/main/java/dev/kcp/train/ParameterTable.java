@@ -27,6 +27,7 @@ public final class ParameterTable {
     private final long summedElements;
     private long nextOffset;
 
+    /** Places every parameter of a model of this size. */
     public ParameterTable(ModelShape shape) {
         this.shape = shape;
         int channels = shape.channels();
@@ -58,6 +59,7 @@ public final class ParameterTable {
         return parameter;
     }
 
+    /** The size of the model. */
     public ModelShape shape() {
         return shape;
     }
@@ -67,6 +69,7 @@ public final class ParameterTable {
         return embedding;
     }
 
+    /** The parameters of a layer, counted from 0. */
     public LayerParameters layer(int layer) {
         return layers.get(layer);
     }

@@ -27,6 +27,7 @@ public record Saving(
         boolean newSchedule,
         BooleanSupplier stopAsked,
         Consumer<String> notes) {
+    /** @throws IllegalArgumentException if every or keep is below 1, or a new schedule is for a run that begins */
     public Saving {
         Objects.requireNonNull(folder, "folder");
         Objects.requireNonNull(stopAsked, "stopAsked");

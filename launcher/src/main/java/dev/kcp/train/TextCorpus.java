@@ -62,7 +62,10 @@ public final class TextCorpus {
                 byte[] text = readAll(file);
                 int nul = allowBinary ? -1 : indexOfNul(text);
                 if (nul >= 0) {
-                    throw bad("the file holds NUL bytes, so it is hardly text: file=" + file + " offset=" + nul, null);
+                    throw bad(
+                            "the file holds NUL bytes, so it is hardly text (--allow-binary takes it): file=" + file
+                                    + " offset=" + nul,
+                            null);
                 }
                 switch (documents) {
                     case BLANK_LINE -> corpus.add(text);

@@ -29,6 +29,7 @@ public record Tiles(int rows, int tileRows, List<Node> nodes) {
      * @param key the node's place in the batch's tree, or in another plan the rank's share
      */
     public record Node(NodeKey key, int tileBegin, int tileEnd) {
+        /** @throws IllegalArgumentException if the tiles fall */
         public Node {
             if (tileBegin < 0 || tileEnd < tileBegin) {
                 throw new IllegalArgumentException("falling tiles: begin=" + tileBegin + " end=" + tileEnd);
@@ -36,6 +37,7 @@ public record Tiles(int rows, int tileRows, List<Node> nodes) {
         }
     }
 
+    /** @throws IllegalArgumentException if there are negative rows, or a tile has none */
     public Tiles {
         if (rows < 0 || tileRows < 1) {
             throw new IllegalArgumentException("no such tiles: rows=" + rows + " tileRows=" + tileRows);

@@ -36,6 +36,9 @@ public record TrainConfig(
         boolean sameBits,
         int microSteps,
         boolean handles) {
+    /**
+     * @throws IllegalArgumentException naming the field and its value, if one is out of range or contradicts another
+     */
     public TrainConfig {
         Objects.requireNonNull(shape, "shape");
         Objects.requireNonNull(layout, "layout");

@@ -49,6 +49,7 @@ public interface TrainEngine extends AutoCloseable {
         body.run();
     }
 
+    /** Writes zeros over all elements, of any type. */
     void zero(Tensor tensor);
 
     /** Copies elements, cast where the types differ, rounded to nearest even. */

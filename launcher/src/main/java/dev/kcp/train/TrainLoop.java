@@ -25,6 +25,8 @@ public final class TrainLoop {
     private boolean stopped;
 
     /**
+     * A run that saves nothing.
+     *
      * @param communicator the ranks that share each batch; borrowed, as is the engine
      * @param engine used by this thread alone
      */
@@ -33,6 +35,8 @@ public final class TrainLoop {
     }
 
     /**
+     * A run; {@link #run} starts it.
+     *
      * @param saving how the run is saved and gone on with, or null
      * @param verify whether every step is compared with a run on one rank
      * @param heldOut text whose loss is told as the run goes, or null

@@ -199,7 +199,7 @@ class RunOptionsTest {
 
     @ParameterizedTest
     @CsvSource({
-        "--tee, '', log-dir=null",
+        "--tee, '', log-dir=none",
         "--filter-ranks, 5, filter-ranks=5 n=2",
         "--filter-ranks, 1-0, ranks=1-0",
         "--filter-ranks, a, ranks=a",

@@ -34,6 +34,8 @@ public final class CpuConvEngine implements ConvEngine {
     private boolean closed;
 
     /**
+     * The CPU's programs, by vectors.
+     *
      * @param threads threads that compute, the caller's among them; at least 1
      */
     public CpuConvEngine(int threads) {
@@ -41,6 +43,8 @@ public final class CpuConvEngine implements ConvEngine {
     }
 
     /**
+     * The CPU's programs, by vectors or one channel at a time.
+     *
      * @param vectors false to compute one channel at a time: the same bits, many times slower once the JVM is warm, and
      *     several times faster in the first moments of a process, before vector code is compiled
      */

@@ -45,7 +45,7 @@ final class Driver {
                         "no CUDA: the system cannot load " + library
                                 + (library.contains("cudart")
                                         ? " (CUDA runtime 13; add its folder to LD_LIBRARY_PATH)"
-                                        : " (NVIDIA driver)"));
+                                        : " (NVIDIA driver: install it, or compute on the CPU)"));
             }
         }
         loadBindings();

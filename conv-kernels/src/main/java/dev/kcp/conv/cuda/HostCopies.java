@@ -14,6 +14,7 @@ public final class HostCopies implements AutoCloseable {
     private final CudaStream stream;
     private final PinnedBlocks pinned;
 
+    /** @param stream in whose order copies run; borrowed */
     public HostCopies(CudaStream stream) {
         this.stream = stream;
         pinned = new PinnedBlocks(stream.device());

@@ -39,7 +39,11 @@ public final class MessageHeaders implements AutoCloseable {
     private final long verdictAddress;
     private boolean closed;
 
-    /** @param peers ranks of the group */
+    /**
+     * Headers for one group.
+     *
+     * @param peers ranks of the group
+     */
     public MessageHeaders(CudaStream stream, int peers) {
         if (peers > MAX_PEERS) {
             throw new IllegalArgumentException(

@@ -26,6 +26,8 @@ public final class CpuTrainEngine implements TrainEngine {
     private final RowTile right = new RowTile();
 
     /**
+     * The CPU's programs.
+     *
      * @param threads threads of every program
      * @throws dev.kcp.KcpException with {@code MISSING_DEVICE} if OpenBLAS cannot be loaded
      */

@@ -15,6 +15,8 @@ public final class Gemm {
     private final NativeFloats product = new NativeFloats();
 
     /**
+     * Products by OpenBLAS.
+     *
      * @param threads threads of every product in this process
      * @throws KcpException with {@code MISSING_DEVICE} if OpenBLAS cannot be loaded
      */

@@ -58,8 +58,11 @@ public final class CurveCharts {
 
     /** What a chart shows. */
     public enum Kind {
+        /** Nats per byte. */
         LOSS,
+        /** Tokens per second. */
         SPEED,
+        /** Milliseconds of a step, split into compute, exchange and optimizer. */
         TIME
     }
 
@@ -132,7 +135,8 @@ public final class CurveCharts {
         }
         // The library gives the size in millimetres of paper, which browsers show larger or smaller than it was drawn.
         return out.toString(StandardCharsets.UTF_8)
-                .replaceFirst("width=\"[^\"]*mm\"", "width=\"" + size.width() + "\"")
+                .replaceFirst(
+                        "width=\"[^\"]*mm\"", "width=\"" + size.width() + "\" style=\"max-width:100%;height:auto\"")
                 .replaceFirst("height=\"[^\"]*mm\"", "height=\"" + height + "\"")
                 .replaceFirst("viewBox=\"[^\"]*\"", "viewBox=\"0 0 " + size.width() + " " + height + "\"")
                 // A hundredth of a pixel is enough, and makes files half as large.

@@ -40,7 +40,11 @@ public final class Curves implements TrainListener {
     private double loss;
     private double heldOutLoss = Double.NaN;
 
-    /** @param stepTokens tokens of a step over all ranks */
+    /**
+     * No points yet.
+     *
+     * @param stepTokens tokens of a step over all ranks
+     */
     public Curves(long stepTokens) {
         this.stepTokens = stepTokens;
     }

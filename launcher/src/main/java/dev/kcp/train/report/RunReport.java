@@ -32,7 +32,7 @@ public record RunReport(
               color: #24292f; background: #fff; }
             h1 { font-size: 1.4rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
             img { display: block; width: 100%; height: auto; }
-            .partition { overflow-x: auto; } .partition img { min-width: 44rem; }
+            .partition img { max-width: 40rem; }
             table { border-collapse: collapse; width: 100%; }
             th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid #d8dee4;
               vertical-align: top; overflow-wrap: anywhere; }
@@ -73,14 +73,14 @@ public record RunReport(
         } else {
             chart(page, CurveCharts.Kind.LOSS, "Loss by step: " + figures(Curves.Point::loss, "%.3f"));
             chart(page, CurveCharts.Kind.SPEED, "Tokens per second by step");
-            chart(page, CurveCharts.Kind.TIME, "Compute, exposed exchange and optimizer time by step");
+            chart(page, CurveCharts.Kind.TIME, "Time of a step by step: compute, exchange and optimizer");
             page.append("<p class=\"note\">Time of a step on rank 0, median: compute ")
                     .append(median(Curves.Point::computeMillis))
-                    .append(" ms, exposed exchange ")
+                    .append(" ms, exchange ")
                     .append(median(Curves.Point::exchangeMillis))
-                    .append(" ms (waiting for other ranks, those that compute longer included), optimizer ")
+                    .append(" ms (waiting for other ranks, also for those that compute longer), optimizer ")
                     .append(median(Curves.Point::optimizerMillis))
-                    .append(" ms. The first steps compile programs.</p>\n");
+                    .append(" ms. The first steps are slower: programs are compiled in them.</p>\n");
         }
         partitionSvg.ifPresent(
                 svg -> page.append("<h2>How the first batch is shared out</h2>\n<div class=\"partition\">")

@@ -42,7 +42,7 @@ class RunReportTest {
         String page = Files.readString(file);
         assertThat(page)
                 .contains("<h1>run &lt;1&gt;</h1>", "5.5 at first", "a &amp; b", "How the first batch is shared out")
-                .contains("median: compute 7.00 ms, exposed exchange 2.00 ms", "optimizer 1.00 ms")
+                .contains("median: compute 7.00 ms, exchange 2.00 ms", "optimizer 1.00 ms")
                 .doesNotContain("http://", "https://", "<script");
         Matcher pictures =
                 Pattern.compile("data:image/svg\\+xml;base64,([A-Za-z0-9+/=]+)").matcher(page);
