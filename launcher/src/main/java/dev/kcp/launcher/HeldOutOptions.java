@@ -30,14 +30,11 @@ final class HeldOutOptions {
     Optional<HeldOutText> text(boolean allowBinary, TextCorpus.Documents separated) {
         if (paths == null) {
             if (every != null) {
-                throw new IllegalArgumentException("--held-out-every needs --held-out PATH: heldOutEvery=" + every);
+                throw new IllegalArgumentException("--held-out-every needs --held-out PATH: held-out=none");
             }
             return Optional.empty();
         }
-        if (every != null && every < 1) {
-            throw new IllegalArgumentException("looks are at least 1 step apart: heldOutEvery=" + every);
-        }
-        return Optional.of(
-                new HeldOutText(TextCorpus.read(paths, allowBinary, separated), every == null ? EVERY_STEPS : every));
+        int steps = every == null ? EVERY_STEPS : OptionRange.atLeast("--held-out-every", every, 1);
+        return Optional.of(new HeldOutText(TextCorpus.read(paths, allowBinary, separated), steps));
     }
 }

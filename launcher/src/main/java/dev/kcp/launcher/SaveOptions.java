@@ -49,6 +49,9 @@ final class SaveOptions {
             }
             return Optional.empty();
         }
+        if (newSchedule && !resume) {
+            throw new IllegalArgumentException("--new-schedule needs --resume: resume=false");
+        }
         return Optional.of(new Saving(
                 folder,
                 every == null ? EVERY_STEPS : OptionRange.atLeast("--every", every, 1),
