@@ -18,7 +18,7 @@ public final class CpuBench {
     private static final int COPY_RUNS = 9;
 
     /** A small shape's calls are over long before the JVM has compiled its loops, however many are not counted. */
-    private static final long WARM_NANOS = 1_500_000_000;
+    private static final long WARM_NANOS = 4_000_000_000L;
 
     private final int threads;
     private final int iterations;
