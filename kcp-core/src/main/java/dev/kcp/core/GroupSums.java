@@ -8,7 +8,7 @@ import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
 
-/** dweight and dbias of all ranks and micro-steps: {@link NodeReduction} of each micro-step, then sums in their order. */
+/** dweight and dbias of all ranks: {@link NodeReduction} of each micro-step, then sums in their order. */
 final class GroupSums {
     private GroupSums() {}
 

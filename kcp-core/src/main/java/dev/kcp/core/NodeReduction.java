@@ -13,17 +13,21 @@ import java.util.List;
 
 /**
  * The upper part of a reduction tree, over ranks: makes the root's sums of the nodes that each rank has. Rank r is sent
- * slice r of the channels of all nodes, makes the additions that one rank alone would make, and sends its slice of the root
- * to all, so the root has the same bits on every rank and for any number of them. All of it happens in the device's memory;
- * on a GPU the host waits for none of it.
+ * slice r of the channels of all nodes, makes the additions that one rank alone would make, and sends its slice of the
+ * root to all, so the root has the same bits on every rank and for any number of them. All of it happens in the device's
+ * memory; on a GPU the host waits for none of it.
  *
  * <pre>
- * nodes [n, planes, C] of each rank --exchange--> all nodes' slice r --additions--> root's slice r --exchange--> root [planes, C]
+ * nodes [n, planes, C] of each rank
+ *    | exchange, then additions
+ * root's slice r [planes, C / ranks] on rank r
+ *    | exchange
+ * root [planes, C] on each rank
  * </pre>
  *
- * <p>Serves sums that the convolution does not make, in the tree and the additions of its own: of other layers' gradients,
- * or of the loss. Buffers are kept, and grown when too small. Borrows engine and communicator; closed by its owner after
- * the work that uses it.
+ * <p>Serves sums that the convolution does not make, in the tree and the additions of its own: of other layers'
+ * gradients, or of the loss. Buffers are kept, and grown when too small. Borrows engine and communicator; closed by its
+ * owner after the work that uses it.
  */
 public final class NodeReduction implements AutoCloseable {
     private final String label;
@@ -68,8 +72,8 @@ public final class NodeReduction implements AutoCloseable {
     }
 
     /**
-     * Sets up the tree of the batches that come next, and makes room for it; at once where it is the one before. On a GPU
-     * never while work is captured: what is captured uses its tables.
+     * Sets up the tree of the batches that come next, and makes room for it; at once where it is the one before. On a
+     * GPU never while work is captured: what is captured uses its tables.
      *
      * @param tokens tokens that the tree spans
      * @param nodes of each rank in the order in which its sums lie, equal on all ranks; together they cover the tokens
@@ -98,8 +102,8 @@ public final class NodeReduction implements AutoCloseable {
      * Combines all ranks' nodes by the prepared tree; collective.
      *
      * @param nodes dense {@code [n, planes, C]} or, of one plane, {@code [n, C]}: this rank's, in the prepared order
-     * @param root dense, {@code planes * C} elements, overwritten: the same bits on every rank. Nothing is written for a tree
-     *     of no tokens
+     * @param root dense, {@code planes * C} elements, overwritten: the same bits on every rank. Nothing is written for a
+     *     tree of no tokens
      */
     public void run(Tensor nodes, Tensor root) {
         if (tree == null) {

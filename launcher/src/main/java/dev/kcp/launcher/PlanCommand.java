@@ -94,11 +94,11 @@ final class PlanCommand implements Callable<Integer> {
             throw new IllegalArgumentException("--lengths and --cu-seqlens exclude each other: lengths="
                     + String.join(",", lengths) + " cu-seqlens=" + cuSeqlensFile);
         }
-        int ranks = RankOptions.checked(world == null ? cut.ranks() : world);
         cut.check();
         OptionRange.channels(channels);
         OutputFile.require("json", json);
         OutputFile.require("svg", svg);
+        int ranks = RankOptions.checked(world == null ? cut.ranks() : world);
         CuSeqlens cuSeqlens = lengths != null ? CuSeqlens.ofLengths(parse(lengths)) : read(cuSeqlensFile);
         PlanReport report = PlanReport.of(cut.partition(cuSeqlens, ranks), cut.label(), cut.align(), channels);
         if (json != null) {

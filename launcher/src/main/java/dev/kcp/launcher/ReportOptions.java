@@ -88,6 +88,9 @@ final class ReportOptions {
         rows.put(
                 "Loss, nats per byte",
                 String.format(Locale.ROOT, "%.4f at first, %.4f at last", summary.firstLoss(), summary.finalLoss()));
+        if (summary.heldOutLoss() != null) {
+            rows.put("Loss on held-out text", String.format(Locale.ROOT, "%.4f", summary.heldOutLoss()));
+        }
         rows.put(
                 "Steps",
                 summary.steps()

@@ -1,6 +1,7 @@
 package dev.kcp.launcher;
 
 import dev.kcp.comm.RankInfo;
+import dev.kcp.train.HeldOutText;
 import dev.kcp.train.Progress;
 import dev.kcp.train.Saving;
 import dev.kcp.train.TextCorpus;
@@ -40,6 +41,7 @@ import picocli.CommandLine.Spec;
             "  kcp train --data book.txt --world 2",
             "  kcp train --data texts/ more.txt --world 4 --layout zigzag --steps 1000",
             "  kcp train --data book.txt --save run1 --every 50 --resume",
+            "  kcp train --data texts/ --held-out other.txt --held-out-every 50",
             "",
             "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
             "6 deadline, 7 ranks disagree or a verified step differs, 8 missing device or library,",
@@ -77,6 +79,9 @@ final class TrainCommand implements Callable<Integer> {
     private boolean allowBinary;
 
     @Mixin
+    private HeldOutOptions heldOutOptions;
+
+    @Mixin
     private RankOptions rankOptions;
 
     @Option(
@@ -94,7 +99,9 @@ final class TrainCommand implements Callable<Integer> {
     @Option(
             names = "--loss-log",
             paramLabel = "FILE",
-            description = "Also write {\"step\":..,\"loss\":..} for every step, a line each.")
+            description =
+                    "Also write {\"step\":..,\"loss\":..} for every step, a line each, with \"held_out_loss\" where there "
+                            + "is one.")
     private Path lossLog;
 
     @Mixin
@@ -157,8 +164,9 @@ final class TrainCommand implements Callable<Integer> {
             OutputFile.require("loss-log", lossLog);
         }
         TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
+        HeldOutText heldOut = heldOutOptions.text(allowBinary, separated).orElse(null);
         Progress.Style progress = terminal || isTerminal() ? Progress.Style.BAR : Progress.Style.LINES;
-        TrainJob job = new TrainJob(config, corpus, verify, faults, lossLog, reportOptions, progress);
+        TrainJob job = new TrainJob(config, corpus, heldOut, verify, faults, lossLog, reportOptions, progress);
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
             try (StopRequest stop = stopRequest(checked);

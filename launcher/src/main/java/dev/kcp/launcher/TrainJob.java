@@ -1,6 +1,7 @@
 package dev.kcp.launcher;
 
 import dev.kcp.comm.Communicator;
+import dev.kcp.train.HeldOutText;
 import dev.kcp.train.LossLog;
 import dev.kcp.train.Progress;
 import dev.kcp.train.Saving;
@@ -18,12 +19,14 @@ import java.util.List;
  * One training run, as every rank of it runs: rank 0 shows the steps, writes what the options ask for, and prints the
  * summary.
  *
+ * @param heldOut text that is not learnt from, or null
  * @param lossLog where every step's loss goes, or null
  * @param progress how rank 0 shows the steps
  */
 record TrainJob(
         TrainConfig config,
         TextCorpus corpus,
+        HeldOutText heldOut,
         boolean verify,
         List<Injection> faults,
         Path lossLog,
@@ -54,7 +57,7 @@ record TrainJob(
             if (!faults.isEmpty()) {
                 listeners.add(new InjectingListener(faults, communicator));
             }
-            loop = new TrainLoop(config, corpus, communicator, rank.engine(), saving, verify);
+            loop = new TrainLoop(config, corpus, communicator, rank.engine(), saving, verify, heldOut);
             summary = loop.run(listeners.stream().reduce(TrainListener::both).orElseThrow());
         } catch (RuntimeException failure) {
             communicator.abort(failure.toString());

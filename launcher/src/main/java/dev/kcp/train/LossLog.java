@@ -11,12 +11,13 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 
 /**
- * Writes one JSON line per step, {@code {"step":1,"loss":5.54}}, whole lines as they come. A run that is gone on with keeps
- * the lines of the steps before.
+ * Writes one JSON line per step, {@code {"step":1,"loss":5.54}}, with {@code "held_out_loss"} where there is one, whole
+ * lines as they come. A run that is gone on with keeps the lines of the steps before.
  */
 public final class LossLog implements TrainListener, AutoCloseable {
     private final Path file;
     private final FileChannel channel;
+    private String heldOut = "";
 
     /**
      * Creates the file if it is not there.
@@ -57,10 +58,16 @@ public final class LossLog implements TrainListener, AutoCloseable {
     }
 
     @Override
+    public void onHeldOut(int step, double loss) {
+        heldOut = ",\"held_out_loss\":" + loss;
+    }
+
+    @Override
     public void onStep(int step, double loss, double tokensPerSecond) {
         try {
             ByteBuffer line = ByteBuffer.wrap(
-                    ("{\"step\":" + step + ",\"loss\":" + loss + "}\n").getBytes(StandardCharsets.US_ASCII));
+                    ("{\"step\":" + step + ",\"loss\":" + loss + heldOut + "}\n").getBytes(StandardCharsets.US_ASCII));
+            heldOut = "";
             while (line.hasRemaining()) {
                 channel.write(line);
             }

@@ -55,13 +55,34 @@ final class Model implements AutoCloseable {
 
     /** Takes this rank's tokens of the batch that comes next, and makes room for all that a pass over them writes. */
     void prepare(PackedBatch batch, Partition partition, TilePlan tilePlan) {
+        prepareLoss(batch, partition, tilePlan);
+        sums.reserve(tilePlan.ranks().get(communicator.rank()).nodes().size());
+        gradientReduction.prepare(tilePlan.treeTokens(), tilePlan.nodeKeys());
+    }
+
+    /** As {@link #prepare}, for {@link #loss} alone. */
+    void prepareLoss(PackedBatch batch, Partition partition, TilePlan tilePlan) {
         plan = tilePlan;
-        Tiles tiles = tilePlan.ranks().get(communicator.rank());
         shard.take(batch, partition, communicator.rank());
         activations.reserve(shard.tokens());
-        sums.reserve(tiles.nodes().size());
-        gradientReduction.prepare(tilePlan.treeTokens(), tilePlan.nodeKeys());
+        sums.reserveLosses(tilePlan.ranks().get(communicator.rank()).nodes().size());
         lossReduction.prepare(tilePlan.treeTokens(), tilePlan.nodeKeys());
+    }
+
+    /**
+     * The prepared batch's loss and nothing else; collective.
+     *
+     * @param loss FP64, one element: the sum over the whole batch's tokens, in nats
+     */
+    void loss(KcpContext context, Weights weights, Tensor loss) {
+        StepState state = state(context, weights, null, ConvProbe.NONE);
+        embed(weights);
+        for (Layer layer : layers) {
+            layer.convolve(state, null).close();
+            layer.project(state);
+        }
+        lossOfLast(state);
+        lossReduction.run(sums.losses(), loss);
     }
 
     /**
@@ -126,13 +147,13 @@ final class Model implements AutoCloseable {
     /** Forward and backward of the prepared batch: leaves this rank's sums. */
     private List<LayerPass> pass(StepState state, CloseStack owners) {
         List<LayerPass> passes = new ArrayList<>();
-        engine.embed(shard.inputs(), state.weights().matrix(table.embedding()), activations.residual(0));
+        embed(state.weights());
         for (Layer layer : layers) {
             LayerPass pass = owners.push(new LayerPass(layer, state, recompute));
             passes.add(pass);
             pass.forward();
         }
-        output(state, state.context().partition().cuSeqlens().tokens());
+        output(state);
         passes.reversed().forEach(LayerPass::backward);
         engine.embedBackward(
                 state.tiles(),
@@ -154,23 +175,35 @@ final class Model implements AutoCloseable {
         return layers.stream().map(Layer::exchanges).toList();
     }
 
-    /** Loss, and the gradient of the residual stream behind the last layer. */
-    private void output(StepState state, int batchTokens) {
-        Tiles tiles = state.tiles();
+    private void embed(Weights weights) {
+        engine.embed(shard.inputs(), weights.matrix(table.embedding()), activations.residual(0));
+    }
+
+    /** Leaves the sums of the loss, and its gradient where logits were. */
+    private void lossOfLast(StepState state) {
         Tensor last = activations.residual(table.shape().layers());
         Tensor gain = state.weights().vector(table.finalGain());
         Tensor vectors = state.weights().matrix(table.embedding());
         Tensor normed = activations.finalNormed();
         Tensor logits = activations.logits();
         engine.norm(last, gain, normed, activations.finalInverseRms());
-        engine.multiply(tiles, normed, vectors, true, null, logits);
-        engine.crossEntropy(tiles, logits, shard.targets(), 1f / ((float) batchTokens * microSteps), sums.losses());
+        engine.multiply(state.tiles(), normed, vectors, true, null, logits);
+        float tokens = state.context().partition().cuSeqlens().tokens();
+        engine.crossEntropy(state.tiles(), logits, shard.targets(), 1f / (tokens * microSteps), sums.losses());
+    }
+
+    /** Loss, and the gradient of the residual stream behind the last layer. */
+    private void output(StepState state) {
+        lossOfLast(state);
+        Tensor last = activations.residual(table.shape().layers());
+        Tensor gain = state.weights().vector(table.finalGain());
         Tensor dNormed = activations.normedGradient();
-        engine.multiply(tiles, logits, vectors, false, null, dNormed);
+        engine.multiply(
+                state.tiles(), activations.logits(), state.weights().matrix(table.embedding()), false, null, dNormed);
         Tensor dLast = activations.streamGradient();
         engine.zero(dLast);
         engine.normBackward(
-                tiles, last, gain, activations.finalInverseRms(), dNormed, dLast, sums.of(table.finalGain()));
+                state.tiles(), last, gain, activations.finalInverseRms(), dNormed, dLast, sums.of(table.finalGain()));
     }
 
     @Override

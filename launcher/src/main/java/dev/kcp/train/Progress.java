@@ -32,13 +32,17 @@ public interface Progress extends TrainListener, AutoCloseable {
         };
     }
 
-    /** About forty lines of the whole run, the first step that is made and the last among them. */
+    /**
+     * About forty lines of the whole run, the first step that is made and the last among them, and one for each look at
+     * held-out text.
+     */
     final class Lines implements Progress {
         private static final int LINES = 40;
 
         private final int steps;
         private final PrintStream out;
         private int firstStep = 1;
+        private double heldOut = Double.NaN;
 
         Lines(int steps, PrintStream out) {
             this.steps = steps;
@@ -51,11 +55,17 @@ public interface Progress extends TrainListener, AutoCloseable {
         }
 
         @Override
+        public void onHeldOut(int step, double loss) {
+            heldOut = loss;
+        }
+
+        @Override
         public void onStep(int step, double loss, double tokensPerSecond) {
             int every = Math.max(1, (steps + LINES - 1) / LINES);
-            if (step == firstStep || step == steps || step % every == 0) {
-                out.println("step " + step + "/" + steps + "  " + figures(loss, tokensPerSecond));
+            if (step == firstStep || step == steps || step % every == 0 || !Double.isNaN(heldOut)) {
+                out.println("step " + step + "/" + steps + "  " + figures(loss, heldOut, tokensPerSecond));
                 out.flush();
+                heldOut = Double.NaN;
             }
         }
     }
@@ -67,6 +77,7 @@ public interface Progress extends TrainListener, AutoCloseable {
 
         private final Line line;
         private final ProgressBar bar;
+        private double heldOut = Double.NaN;
 
         Bar(int steps, PrintStream out) {
             line = new Line(out);
@@ -80,8 +91,14 @@ public interface Progress extends TrainListener, AutoCloseable {
         }
 
         @Override
+        public void onHeldOut(int step, double loss) {
+            heldOut = loss;
+        }
+
+        @Override
         public void onStep(int step, double loss, double tokensPerSecond) {
-            bar.setExtraMessage(figures(loss, tokensPerSecond));
+            // The last one known stays in sight.
+            bar.setExtraMessage(figures(loss, heldOut, tokensPerSecond));
             bar.stepTo(step);
         }
 
@@ -112,7 +129,13 @@ public interface Progress extends TrainListener, AutoCloseable {
         }
     }
 
-    private static String figures(double loss, double tokensPerSecond) {
-        return String.format(Locale.ROOT, "loss %.4f  %.0f tokens/s", loss, tokensPerSecond);
+    /** @param heldOut not a number where there is none */
+    private static String figures(double loss, double heldOut, double tokensPerSecond) {
+        return String.format(
+                Locale.ROOT,
+                "loss %.4f%s  %.0f tokens/s",
+                loss,
+                Double.isNaN(heldOut) ? "" : String.format(Locale.ROOT, "  held out %.4f", heldOut),
+                tokensPerSecond);
     }
 }

@@ -12,6 +12,7 @@ final class StepSums implements AutoCloseable {
     private final TrainEngine engine;
     private final ParameterTable table;
     private int capacityNodes;
+    private int capacityLosses;
     private int nodes;
     private Tensor ownedGradients;
     private Tensor ownedLosses;
@@ -22,16 +23,26 @@ final class StepSums implements AutoCloseable {
     }
 
     void reserve(int nodeCount) {
-        nodes = nodeCount;
+        reserveLosses(nodeCount);
         if (ownedGradients != null && nodeCount <= capacityNodes) {
             return;
         }
-        close();
+        close(ownedGradients);
         // A rank without tokens has views too, of no rows.
         capacityNodes = Math.max(nodeCount, 1);
         // Gaps between parameters are never written and stay zero.
         ownedGradients = engine.allocate(DType.F32, capacityNodes, table.summedElements());
-        ownedLosses = engine.allocate(DType.F64, capacityNodes, 1);
+    }
+
+    /** As {@link #reserve}, for the loss alone. */
+    void reserveLosses(int nodeCount) {
+        nodes = nodeCount;
+        if (ownedLosses != null && nodeCount <= capacityLosses) {
+            return;
+        }
+        close(ownedLosses);
+        capacityLosses = Math.max(nodeCount, 1);
+        ownedLosses = engine.allocate(DType.F64, capacityLosses, 1);
     }
 
     /** FP32 {@code [nodes, summedElements]}. */
@@ -59,10 +70,15 @@ final class StepSums implements AutoCloseable {
 
     @Override
     public void close() {
-        if (ownedGradients != null) {
-            ownedGradients.close();
-            ownedLosses.close();
-            ownedGradients = null;
+        close(ownedGradients);
+        close(ownedLosses);
+        ownedGradients = null;
+        ownedLosses = null;
+    }
+
+    private static void close(Tensor tensor) {
+        if (tensor != null) {
+            tensor.close();
         }
     }
 }

@@ -17,6 +17,11 @@ record TilePlan(List<Tiles> ranks, long treeTokens) {
         ranks = List.copyOf(ranks);
     }
 
+    /** The plan of a batch of a run. */
+    static TilePlan of(TrainConfig config, Partition partition) {
+        return config.sameBits() ? exact(partition, config.align()) : whole(partition);
+    }
+
     /** Each rank's nodes by name, in the order of its sums. */
     List<List<NodeKey>> nodeKeys() {
         return ranks.stream()

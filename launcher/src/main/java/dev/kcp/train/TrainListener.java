@@ -20,6 +20,14 @@ public interface TrainListener {
     default void onBegin(int stepsBefore) {}
 
     /**
+     * Called before {@link #onStep} of the same step, where the run looked at its held-out text after it.
+     *
+     * @param step counted from 1
+     * @param loss mean over that text after the step's update, in nats per byte
+     */
+    default void onHeldOut(int step, double loss) {}
+
+    /**
      * Called after {@link #onStep} with where the step's time went.
      *
      * @param step counted from 1
@@ -33,6 +41,12 @@ public interface TrainListener {
             public void onBegin(int stepsBefore) {
                 first.onBegin(stepsBefore);
                 second.onBegin(stepsBefore);
+            }
+
+            @Override
+            public void onHeldOut(int step, double loss) {
+                first.onHeldOut(step, loss);
+                second.onHeldOut(step, loss);
             }
 
             @Override

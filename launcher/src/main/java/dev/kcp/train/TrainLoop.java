@@ -20,6 +20,7 @@ public final class TrainLoop {
     private final TrainEngine engine;
     private final Saving saving;
     private final boolean verify;
+    private final HeldOutText heldOut;
     private final List<Long> stepNanos = new ArrayList<>();
     private boolean stopped;
 
@@ -30,7 +31,7 @@ public final class TrainLoop {
      * @param engine used by this thread alone
      */
     public TrainLoop(TrainConfig config, TextCorpus corpus, Communicator communicator, TrainEngine engine) {
-        this(config, corpus, communicator, engine, null, false);
+        this(config, corpus, communicator, engine, null, false, null);
     }
 
     /**
@@ -38,6 +39,7 @@ public final class TrainLoop {
      *
      * @param saving how the run is saved and gone on with, or null
      * @param verify whether every step is compared with a run on one rank
+     * @param heldOut text whose loss is told as the run goes, or null
      */
     public TrainLoop(
             TrainConfig config,
@@ -45,13 +47,15 @@ public final class TrainLoop {
             Communicator communicator,
             TrainEngine engine,
             Saving saving,
-            boolean verify) {
+            boolean verify,
+            HeldOutText heldOut) {
         this.config = config;
         this.corpus = corpus;
         this.communicator = communicator;
         this.engine = engine;
         this.saving = saving;
         this.verify = verify;
+        this.heldOut = heldOut;
     }
 
     /**
@@ -62,14 +66,17 @@ public final class TrainLoop {
      *     loss leaves the finite numbers, with {@code DISAGREEMENT} if a verified step differs from a run on one rank
      */
     public TrainSummary run(TrainListener listener) {
-        RunAgreement.check(config + " verify=" + verify + savingText(), corpus, communicator);
+        RunAgreement.check(config + " verify=" + verify + savingText() + heldOutText(), corpus, communicator);
         CommunicatorStats before = communicator.stats();
         try (TrainStep train = new TrainStep(config, communicator, engine, verify);
-                RunStore store = saving == null ? null : new RunStore(saving, config, corpus, communicator, train)) {
+                RunStore store = saving == null ? null : new RunStore(saving, config, corpus, communicator, train);
+                HeldOutLoss look =
+                        heldOut == null ? null : new HeldOutLoss(config, heldOut.corpus(), communicator, engine)) {
             RunPosition from = store == null ? RunPosition.START : store.restore();
             StepSequence steps = new StepSequence(config, corpus, train, from);
             listener.onBegin(from.step());
             long begin = System.nanoTime();
+            Double heldOutLoss = null;
             RecentRate rate = new RecentRate(config.stepTokens(), begin);
             while (steps.hasNext() && !stopped) {
                 TrainStep.Result result = steps.next();
@@ -80,12 +87,22 @@ public final class TrainLoop {
                             "training left the finite numbers: step=" + step + " loss=" + result.loss()
                                     + " gradientNorm=" + result.gradientNorm());
                 }
-                listener.onStep(step, result.loss(), rate.after(System.nanoTime()));
+                double tokensPerSecond = rate.after(System.nanoTime());
+                heldOutLoss = null;
+                if (look != null && heldOut.isDue(step, config.steps())) {
+                    heldOutLoss = look.of(train.weights());
+                    listener.onHeldOut(step, heldOutLoss);
+                }
+                listener.onStep(step, result.loss(), tokensPerSecond);
                 stepNanos.add(train.times().totalNanos());
                 listener.onTimes(step, train.times());
                 saveIfDue(store, steps.position());
             }
-            return summary(train, before, from, steps.position(), System.nanoTime() - begin);
+            long nanos = System.nanoTime() - begin;
+            if (look != null && stepNanos.isEmpty()) {
+                heldOutLoss = look.of(train.weights());
+            }
+            return summary(train, before, from, steps.position(), nanos, look, heldOutLoss);
         }
     }
 
@@ -111,17 +128,30 @@ public final class TrainLoop {
                         + saving.newSchedule();
     }
 
+    private String heldOutText() {
+        return heldOut == null
+                ? ""
+                : " heldOutEvery=" + heldOut.every() + " heldOutDigest="
+                        + Long.toHexString(heldOut.corpus().digest());
+    }
+
     private static long sent(CommunicatorStats before, CommunicatorStats after, Call.Kind kind) {
         return after.bytesSent(kind) - before.bytesSent(kind);
     }
 
     /** Collective. */
     private TrainSummary summary(
-            TrainStep train, CommunicatorStats before, RunPosition from, RunPosition at, long nanos) {
+            TrainStep train,
+            CommunicatorStats before,
+            RunPosition from,
+            RunPosition at,
+            long nanos,
+            HeldOutLoss look,
+            Double heldOutLoss) {
         int made = at.step() - from.step();
         CommunicatorStats after = communicator.stats();
         ByteBuffer mine = ByteBuffer.allocate(3 * Long.BYTES)
-                .putLong(sent(before, after, Call.Kind.HALO_FORWARD))
+                .putLong(sent(before, after, Call.Kind.HALO_FORWARD) - (look == null ? 0 : look.forwardBytes()))
                 .putLong(sent(before, after, Call.Kind.HALO_BACKWARD))
                 .putLong(train.activationBytes());
         List<ByteBuffer> all = communicator.host().allGather("halo and activation bytes", mine.array()).stream()
@@ -144,7 +174,8 @@ public final class TrainLoop {
                 config.microSteps(),
                 from.step(),
                 all.stream().mapToLong(one -> one.getLong(2 * Long.BYTES)).max().orElseThrow(),
-                medianStepMillis());
+                medianStepMillis(),
+                heldOutLoss);
     }
 
     /** Rounded to microseconds. */

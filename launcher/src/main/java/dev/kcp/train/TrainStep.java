@@ -10,8 +10,9 @@ import java.lang.foreign.MemorySegment;
 import java.util.List;
 
 /**
- * Weights, optimizer and model of one rank, and the one way in which they move: {@link #start} gives the step's batches to
- * the device, {@link #finish} reads the two numbers that they left. In between the host may {@link #prepare} the next batch.
+ * Weights, optimizer and model of one rank, and the one way in which they move: {@link #start} gives the step's batches
+ * to the device, {@link #finish} reads the two numbers that they left. In between the host may {@link #prepare} the next
+ * batch.
  */
 final class TrainStep implements AutoCloseable {
     /**
@@ -111,9 +112,9 @@ final class TrainStep implements AutoCloseable {
     }
 
     /**
-     * Cuts and describes the batch that {@link #start} is given next, and puts it behind the work that the device has, so
-     * that the device need not wait for the host between two steps. Ranks do it in the same order. Of several batches of a
-     * step none is taken ahead: each takes the room of the one before.
+     * Cuts and describes the batch that {@link #start} is given next, and puts it behind the work that the device has,
+     * so that the device need not wait for the host between two steps. Ranks do it in the same order. Of several batches
+     * of a step none is taken ahead: each takes the room of the one before.
      */
     void prepare(List<PackedBatch> next) {
         if (micro == null) {
@@ -173,7 +174,7 @@ final class TrainStep implements AutoCloseable {
 
     private Prepared prepare(PackedBatch batch) {
         Partition partition = Partition.of(config.layout(), batch.cuSeqlens(), communicator.size(), config.align());
-        TilePlan tiles = config.sameBits() ? TilePlan.exact(partition, config.align()) : TilePlan.whole(partition);
+        TilePlan tiles = TilePlan.of(config, partition);
         model.prepare(batch, partition, tiles);
         return new Prepared(batch, partition, tiles);
     }

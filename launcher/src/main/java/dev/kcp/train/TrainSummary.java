@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import com.fasterxml.jackson.annotation.JsonInclude;
 import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -26,6 +27,8 @@ import java.util.List;
  * @param resumedFrom steps that were made before this process and gone on from, 0 for none
  * @param activationBytes of the rank that holds most
  * @param medianStepMillis time of half of this process's steps at most, on rank 0; 0 without a step
+ * @param heldOutLoss of the weights that the run ended with, on its held-out text; null, and not in the JSON, where there
+ *     is none or the run was stopped before it looked
  */
 public record TrainSummary(
         @JsonProperty("first_loss") double firstLoss,
@@ -44,7 +47,10 @@ public record TrainSummary(
         @JsonProperty("micro_steps") int microSteps,
         @JsonProperty("resumed_from") int resumedFrom,
         @JsonProperty("activation_bytes") long activationBytes,
-        @JsonProperty("median_step_ms") double medianStepMillis) {
+        @JsonProperty("median_step_ms") double medianStepMillis,
+
+        @JsonProperty("held_out_loss") @JsonInclude(JsonInclude.Include.NON_NULL)
+        Double heldOutLoss) {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     /** Halo exchanges of one layer in one step, by pass; whole numbers unless layers differed. */

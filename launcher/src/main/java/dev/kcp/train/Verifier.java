@@ -71,7 +71,7 @@ final class Verifier implements AutoCloseable {
         batches++;
         expected.clear();
         Partition whole = Partition.of(Layout.CONTIGUOUS, batch.cuSeqlens(), 1, config.align());
-        model.prepare(batch, whole, config.sameBits() ? TilePlan.exact(whole, config.align()) : TilePlan.whole(whole));
+        model.prepare(batch, whole, TilePlan.of(config, whole));
         KcpContext context = contexts.push(new KcpContext(whole, alone, engine.conv()));
         model.accumulate(context, weights, gradients, loss, micro, (layer, name, rows) -> expected.add(shorts(rows)));
         int[] tokens = tokens(partition);

@@ -53,7 +53,7 @@ class BadInputTest {
             plan --lengths                                    | 2 | --lengths needs a value: --lengths N[xCOUNT] (see kcp plan --help)
             plan --lengths 5 --svg @                          | 3 | --svg cannot be written, it is a folder: svg=@
             plan --lengths 5 --json @/no/f                    | 3 | --json cannot be written, its folder does not exist: json=@/no/f
-            plan --lengths 5 --fragments @/no                 | 3 | @/no does not exist
+            plan --lengths 5 --fragments @/no                 | 3 | @/no: does not exist
             plan --lengths 5 --fragments @/fragments --align 4 | 2 | --fragments takes the place of --align, leave one out: fragments=@/fragments
             conv                                              | 2 | --in FILE and --out FILE are missing (see kcp conv --help)
             conv --compare f                                  | 2 | --compare takes 2 values: given=1 (see kcp conv --help)

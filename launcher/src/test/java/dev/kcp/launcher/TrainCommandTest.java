@@ -70,6 +70,8 @@ class TrainCommandTest {
                 "2 | --documents paragraph | documents=paragraph",
                 "2 | --resume | --save DIR",
                 "2 | --new-schedule | --save DIR",
+                "2 | --held-out-every 3 | --held-out PATH",
+                "3 | --held-out /no/such/text.txt | data=/no/such/text.txt",
                 "2 | --save states --new-schedule | newSchedule=true resume=false",
                 "2 | --every 3 | --every needs --save DIR",
                 "2 | --save /tmp/none --every 0 | every=0",

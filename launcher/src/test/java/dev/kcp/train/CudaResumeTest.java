@@ -60,7 +60,7 @@ class CudaResumeTest {
             List<Double> losses = new ArrayList<>();
             int[] made = {0};
             Saving saving = new Saving(states, STEPS, 3, true, false, () -> made[0] == end, note -> {});
-            new TrainLoop(config, CudaRuns.CORPUS, group, engine, saving, false).run((step, loss, speed) -> {
+            new TrainLoop(config, CudaRuns.CORPUS, group, engine, saving, false, null).run((step, loss, speed) -> {
                 made[0] = step;
                 losses.add(loss);
             });

@@ -73,7 +73,14 @@ class CudaVerifierTest {
     private static List<Double> run(TrainConfig config, int world, int spoiltNorm, boolean verify) {
         return CudaRuns.onGpus(world, (group, engine) -> {
                     List<Double> losses = new ArrayList<>();
-                    new TrainLoop(config, CudaRuns.CORPUS, group, spoiling(engine, group, spoiltNorm), null, verify)
+                    new TrainLoop(
+                                    config,
+                                    CudaRuns.CORPUS,
+                                    group,
+                                    spoiling(engine, group, spoiltNorm),
+                                    null,
+                                    verify,
+                                    null)
                             .run((step, loss, speed) -> losses.add(loss));
                     return losses;
                 })

@@ -5,7 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.Layout;
 import dev.kcp.train.CudaRuns.Run;
+import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -34,6 +36,37 @@ class CudaWorldTest {
             assertThat(together.exchanges()).isEqualTo(alone.exchanges());
         }
         assertThat(alone.results()).doesNotHaveDuplicates();
+    }
+
+    @Test
+    void lossOfHeldOutTextDoesNotDependOnTheNumberOfGpusAndChangesNothing() {
+        TrainConfig config = CudaRuns.config(777, 64, Layout.CONTIGUOUS, 64, true);
+        Losses alone = losses(config, 1, new HeldOutText(Texts.documents(4, 40), 3));
+        Losses together = losses(config, 2, new HeldOutText(Texts.documents(4, 40), 3));
+        assertThat(alone.heldOut()).hasSize(3).doesNotHaveDuplicates();
+        assertThat(together).isEqualTo(alone);
+        assertThat(losses(config, 2, null).ofSteps()).isEqualTo(alone.ofSteps());
+    }
+
+    private record Losses(List<Double> ofSteps, List<Double> heldOut) {}
+
+    private static Losses losses(TrainConfig config, int world, HeldOutText text) {
+        return CudaRuns.onGpus(world, (group, engine) -> {
+                    Losses losses = new Losses(new ArrayList<>(), new ArrayList<>());
+                    new TrainLoop(config, CudaRuns.CORPUS, group, engine, null, false, text).run(new TrainListener() {
+                        @Override
+                        public void onHeldOut(int step, double loss) {
+                            losses.heldOut().add(loss);
+                        }
+
+                        @Override
+                        public void onStep(int step, double loss, double tokensPerSecond) {
+                            losses.ofSteps().add(loss);
+                        }
+                    });
+                    return losses;
+                })
+                .getFirst();
     }
 
     private static List<Run> run(TrainConfig config, int world) {

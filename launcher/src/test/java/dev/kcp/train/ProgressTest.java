@@ -70,6 +70,34 @@ class ProgressTest {
     }
 
     @Test
+    void lookAtHeldOutTextIsTold() throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        PrintStream out = new PrintStream(bytes, true, StandardCharsets.UTF_8);
+        Path file = folder.resolve("loss.jsonl");
+        try (Progress lines = Progress.of(Progress.Style.LINES, 1000, out);
+                LossLog log = new LossLog(file)) {
+            TrainListener both = TrainListener.both(lines, log);
+            for (int step = 1; step <= 4; step++) {
+                if (step == 3) {
+                    both.onHeldOut(step, 2.5);
+                }
+                both.onStep(step, 1.5, 1500);
+            }
+        }
+        // Of a long run steps 2 to 4 are not shown otherwise.
+        assertThat(bytes.toString(StandardCharsets.UTF_8).lines())
+                .containsExactly(
+                        "step 1/1000  loss 1.5000  1500 tokens/s",
+                        "step 3/1000  loss 1.5000  held out 2.5000  1500 tokens/s");
+        assertThat(Files.readAllLines(file))
+                .containsExactly(
+                        "{\"step\":1,\"loss\":1.5}",
+                        "{\"step\":2,\"loss\":1.5}",
+                        "{\"step\":3,\"loss\":1.5,\"held_out_loss\":2.5}",
+                        "{\"step\":4,\"loss\":1.5}");
+    }
+
+    @Test
     void lossLogThatCannotBeWrittenIsRefused() {
         assertThatThrownBy(() -> new LossLog(folder.resolve("none/loss.jsonl")))
                 .isInstanceOf(KcpException.class)

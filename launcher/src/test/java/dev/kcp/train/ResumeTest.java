@@ -235,7 +235,8 @@ class ResumeTest {
                         communicator,
                         engine,
                         saving(states, resume, () -> isAsked && made[0] == end),
-                        false);
+                        false,
+                        null);
                 TrainSummary summary = loop.run((step, loss, speed) -> {
                     made[0] = step;
                     losses.add(loss);

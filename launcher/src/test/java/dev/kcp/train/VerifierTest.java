@@ -76,7 +76,7 @@ class VerifierTest {
         return LocalRanks.run(world, DEADLINE, communicator -> {
                     List<Double> losses = new ArrayList<>();
                     try (TrainEngine engine = engine(communicator, tamper)) {
-                        new TrainLoop(config, CORPUS, communicator, engine, null, verify)
+                        new TrainLoop(config, CORPUS, communicator, engine, null, verify, null)
                                 .run((step, loss, speed) -> losses.add(loss));
                     }
                     return losses;

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -56,6 +57,23 @@ record DocPage(String name, String text, List<Block> blocks) {
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    /** The text without its blocks of code. */
+    String prose() {
+        return FENCE.matcher(text).replaceAll("");
+    }
+
+    /** What links call the headings: lower case, hyphens for spaces, without marks. */
+    List<String> headingNames() {
+        return Pattern.compile("^#+ (.*)$", Pattern.MULTILINE)
+                .matcher(prose())
+                .results()
+                .map(heading -> heading.group(1)
+                        .toLowerCase(Locale.ROOT)
+                        .replaceAll("[^\\w -]", "")
+                        .replace(' ', '-'))
+                .toList();
     }
 
     @Override

@@ -16,6 +16,8 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -50,6 +52,10 @@ class DocsTest {
             import java.time.Duration;
             import java.util.*;
             """;
+
+    /** Options in the text that are not kcp's: of the JVM, Slurm and torchrun. */
+    private static final Set<String> OF_OTHER_PROGRAMS =
+            Set.of("add-modules", "enable-native-access", "kill-on-bad-exit", "requeue", "nnodes");
 
     static Stream<DocPage> pages() {
         return DocPage.all(ROOT).stream();
@@ -92,6 +98,37 @@ class DocsTest {
             }
         }
         assertThat(options).isPositive();
+    }
+
+    /** Both ways: no page names an option that no command has, and no command has one that no page names. */
+    @Test
+    void pagesAndHelpNameTheSameOptions() {
+        Pattern option = Pattern.compile("(?<![\\w-])--(?:\\[no-])?([a-z][a-z-]*)");
+        Set<String> offered = new TreeSet<>();
+        for (String command : List.of("train", "conv", "run", "plan", "bench", "doctor")) {
+            String usage = KcpProcess.run(command, "--help").out();
+            // The examples may show options of the programs that are started.
+            String own = usage.substring(0, usage.indexOf("\nExamples:"));
+            option.matcher(own)
+                    .results()
+                    .forEach(one -> offered.add(one.group(1).replaceFirst("^no-", "")));
+        }
+        assertThat(offered).contains("world", "lengths", "hang-timeout");
+        Set<String> written = new TreeSet<>();
+        for (DocPage page : pages().toList()) {
+            option.matcher(page.text())
+                    .results()
+                    .forEach(one -> written.add(one.group(1).replaceFirst("^no-", "")));
+            Pattern span = Pattern.compile("`([^`\n]+)`");
+            span.matcher(page.prose())
+                    .results()
+                    .flatMap(code -> option.matcher(code.group(1)).results())
+                    .map(one -> one.group(1).replaceFirst("^no-", ""))
+                    .filter(name -> !OF_OTHER_PROGRAMS.contains(name))
+                    .forEach(name -> assertThat(offered).as(page.name()).contains(name));
+        }
+        offered.removeAll(Set.of("version", "stack-traces", "help"));
+        assertThat(written).containsAll(offered);
     }
 
     @ParameterizedTest
@@ -235,6 +272,32 @@ class DocsTest {
         Matcher link = Pattern.compile("\\]\\(([^)#:]+)(#[^)]*)?\\)").matcher(page.text());
         while (link.find()) {
             assertThat(folder.resolve(link.group(1))).as(page.name()).exists();
+        }
+    }
+
+    /** A link into a page names a heading of it; headings become names as GitHub makes them. */
+    @ParameterizedTest
+    @MethodSource("pages")
+    void linkedHeadingsExist(DocPage page) {
+        Path folder = ROOT.resolve(page.name()).getParent();
+        Matcher link = Pattern.compile("\\]\\(([^)#:]*)#([^)]*)\\)").matcher(page.text());
+        while (link.find()) {
+            Path file = link.group(1).isEmpty()
+                    ? ROOT.resolve(page.name())
+                    : folder.resolve(link.group(1)).normalize();
+            DocPage target = DocPage.read(ROOT, ROOT.relativize(file).toString());
+            assertThat(target.headingNames()).as(page.name()).contains(link.group(2));
+        }
+    }
+
+    /** Files that the text names without a link. */
+    @ParameterizedTest
+    @MethodSource("pages")
+    void namedFilesExist(DocPage page) {
+        Matcher name =
+                Pattern.compile("`((?:docs|benchmarks)/[\\w./-]+\\.\\w+)`").matcher(page.prose());
+        while (name.find()) {
+            assertThat(ROOT.resolve(name.group(1))).as(page.name()).exists();
         }
     }
 

@@ -13,6 +13,8 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** {@code kcp run --hang-timeout}: a hang is noticed long before the deadlines of the ranks' own waits. */
 @Timeout(120)
@@ -36,8 +38,15 @@ class HangTimeoutTest {
         return text.toString();
     }
 
-    @Test
-    void aRankThatHangsIsNamedWithItsCallAndItsThreads() throws IOException {
+    /** Before its first step a rank has not said what it takes the batch for; later it has, a step ahead. */
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "hang@1:1 | rank 0 waits for batch 0 of group world, not stated by ranks [1]",
+                "hang@1:2 | rank 1 is behind in group world: its last call was"
+            })
+    void aRankThatHangsIsNamedWithItsCallAndItsThreads(String fault, String calls) throws IOException {
         Path error = folder.resolve("report.json");
         KcpProcess.Result result = run(
                 Map.of("KCP_RUN_HANG_TIMEOUT", "4"),
@@ -57,19 +66,19 @@ class HangTimeoutTest {
                 "--deadline",
                 "100",
                 "--inject",
-                "hang@1:2");
+                fault);
         assertThat(result.exitCode()).as(result.err()).isEqualTo(6);
         assertThat(result.err())
                 .contains("kcp: the job hung and was ended: no collective call was completed for 4.0 s, with rank 0 "
                         + "inside one: host=")
                 .containsPattern("kcp:   rank 1's threads: at .*Injection")
-                .containsPattern("kcp:   calls: rank 0 waits for batch 1 of group world, not stated by ranks \\[1\\]");
+                .contains("kcp:   calls: " + calls);
         JsonNode report = new ObjectMapper().readTree(error.toFile());
         assertThat(report.get("reason").asText()).isEqualTo("hang");
         assertThat(report.get("exit_code").asInt()).isEqualTo(6);
         assertThat(report.get("hang_timeout_s").asDouble()).isEqualTo(4);
         assertThat(report.get("ranks_inside_a_call").toString()).isEqualTo("[0]");
-        assertThat(report.get("calls").toString()).contains("not stated by ranks [1]");
+        assertThat(report.get("calls").toString()).contains(calls);
         assertThat(report.get("ranks").get(1).get("thread_dump").toString()).contains("Injection");
     }
 

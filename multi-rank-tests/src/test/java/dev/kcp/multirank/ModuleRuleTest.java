@@ -11,9 +11,9 @@ import org.junit.jupiter.api.Test;
 
 /** Modules depend one way: conv-kernels, kcp-core, kcp-nccl, launcher. */
 class ModuleRuleTest {
-    /** Other modules' tests come as jars of their own, which the usual option does not know. */
     private static final JavaClasses KCP = new ClassFileImporter()
             .withImportOption(new ImportOption.DoNotIncludeTests())
+            // Once they are packaged, the other modules' tests come as jars, which that option takes for main classes.
             .withImportOption(location -> !location.contains("-tests.jar"))
             .importPackages("dev.kcp");
 

@@ -33,7 +33,9 @@ public final class CurveCharts {
     private static final int MOST_POINTS = 240;
 
     private static final int FONT_PIXELS = 13;
+    private static final int HELD_OUT_PIXELS = 5;
     private static final Color LOSS = new Color(0x0B5FA5);
+    private static final Color HELD_OUT = new Color(0xB5417A);
     private static final Color SPEED = new Color(0x1E7B34);
     private static final Color COMPUTE = new Color(0x6FA8DC);
     private static final Color EXCHANGE = new Color(0xE07B39);
@@ -73,7 +75,7 @@ public final class CurveCharts {
      */
     public static void checkDrawing() {
         try {
-            svg(Kind.LOSS, List.of(new Curves.Point(1, 1, 1, 1, 0, 0)), Size.NARROW);
+            svg(Kind.LOSS, List.of(new Curves.Point(1, 1, 1, 1, 1, 0, 0)), Size.NARROW);
         } catch (LinkageError | RuntimeException missing) {
             throw new KcpException(
                     KcpException.Code.MISSING_DEVICE,
@@ -174,6 +176,7 @@ public final class CurveCharts {
                 new Curves.Point(
                         one.step() - 1,
                         one.loss(),
+                        one.heldOutLoss(),
                         one.tokensPerSecond(),
                         one.computeMillis(),
                         one.exchangeMillis(),
@@ -195,7 +198,20 @@ public final class CurveCharts {
                 .build();
         style(chart, size);
         switch (kind) {
-            case LOSS -> line(chart, "loss", LOSS, points, Curves.Point::loss);
+            case LOSS -> {
+                line(chart, "loss", LOSS, points, Curves.Point::loss);
+                List<Curves.Point> looks = points.stream()
+                        .filter(point -> Double.isFinite(point.heldOutLoss()))
+                        .toList();
+                if (!looks.isEmpty()) {
+                    XYSeries series = line(chart, "held-out text", HELD_OUT, looks, Curves.Point::heldOutLoss);
+                    // A single look has no line.
+                    series.setMarker(SeriesMarkers.CIRCLE);
+                    series.setMarkerColor(HELD_OUT);
+                    chart.getStyler().setMarkerSize(HELD_OUT_PIXELS);
+                    chart.getStyler().setLegendVisible(true);
+                }
+            }
             case SPEED -> {
                 line(chart, "tokens/s", SPEED, points, point -> point.tokensPerSecond() / 1000);
                 chart.getStyler().setYAxisMin(0.0);
@@ -264,12 +280,13 @@ public final class CurveCharts {
         styler.setLocale(Locale.ROOT);
     }
 
-    private static void line(
+    private static XYSeries line(
             XYChart chart, String name, Color color, List<Curves.Point> points, ToDoubleFunction<Curves.Point> value) {
         XYSeries series = series(chart, name, points, value);
         series.setLineColor(color);
         series.setLineStyle(new BasicStroke(2));
         series.setMarker(SeriesMarkers.NONE);
+        return series;
     }
 
     private static void area(

@@ -16,6 +16,7 @@ public final class Curves implements TrainListener {
      *
      * @param step counted from 1
      * @param loss in nats per byte
+     * @param heldOutLoss on held-out text after the step, not a number where the run did not look
      * @param tokensPerSecond of this step, over all ranks
      * @param computeMillis neither waiting nor optimizer
      * @param exchangeMillis waiting for other ranks
@@ -24,6 +25,7 @@ public final class Curves implements TrainListener {
     public record Point(
             int step,
             double loss,
+            double heldOutLoss,
             double tokensPerSecond,
             double computeMillis,
             double exchangeMillis,
@@ -36,6 +38,7 @@ public final class Curves implements TrainListener {
     private final long stepTokens;
     private final List<Point> points = new ArrayList<>();
     private double loss;
+    private double heldOutLoss = Double.NaN;
 
     /**
      * No points yet.
@@ -44,6 +47,11 @@ public final class Curves implements TrainListener {
      */
     public Curves(long stepTokens) {
         this.stepTokens = stepTokens;
+    }
+
+    @Override
+    public void onHeldOut(int step, double lossThere) {
+        heldOutLoss = lossThere;
     }
 
     @Override
@@ -56,10 +64,12 @@ public final class Curves implements TrainListener {
         points.add(new Point(
                 step,
                 loss,
+                heldOutLoss,
                 stepTokens * (double) TimeUnit.SECONDS.toNanos(1) / Math.max(times.totalNanos(), 1),
                 times.computeNanos() / NANOS_PER_MILLI,
                 times.exchangeNanos() / NANOS_PER_MILLI,
                 times.optimizerNanos() / NANOS_PER_MILLI));
+        heldOutLoss = Double.NaN;
     }
 
     /** Steps so far, in order. */
@@ -82,6 +92,11 @@ public final class Curves implements TrainListener {
             thin.add(new Point(
                     run.getLast().step(),
                     mean(run, Point::loss),
+                    run.stream()
+                            .mapToDouble(Point::heldOutLoss)
+                            .filter(Double::isFinite)
+                            .average()
+                            .orElse(Double.NaN),
                     mean(run, Point::tokensPerSecond),
                     mean(run, Point::computeMillis),
                     mean(run, Point::exchangeMillis),

@@ -83,6 +83,25 @@ class RunReportTest {
     }
 
     @Test
+    void looksAtHeldOutTextAreDrawnAndKeptWhenThinned() throws IOException {
+        Curves curves = new Curves(1000);
+        for (int step = 1; step <= 100; step++) {
+            if (step == 50) {
+                curves.onHeldOut(step, 4);
+            }
+            curves.onStep(step, 5, 0);
+            curves.onTimes(step, new StepTimes(10_000_000, 2_000_000, 1_000_000));
+        }
+        assertThat(Curves.thinned(curves.points(), 4).stream().map(Curves.Point::heldOutLoss))
+                .containsExactly(Double.NaN, 4.0, Double.NaN, Double.NaN);
+        String heldOut = "rgb(181,65,122)";
+        assertThat(CurveCharts.svg(CurveCharts.Kind.LOSS, curves.points(), CurveCharts.Size.WIDE))
+                .contains(heldOut);
+        assertThat(CurveCharts.svg(CurveCharts.Kind.LOSS, curves(100).points(), CurveCharts.Size.WIDE))
+                .doesNotContain(heldOut);
+    }
+
+    @Test
     void longRunsAreThinnedToMeansOfNeighbours() {
         List<Curves.Point> points = curves(1000).points();
         List<Curves.Point> thin = Curves.thinned(points, 10);
