@@ -124,7 +124,7 @@ class RankSourceTest {
                 Arguments.of(all(SLURM, Map.of("SLURM_STEP_TASKS_PER_NODE", "2(y)")), "SLURM_STEP_TASKS_PER_NODE=2(y)"),
                 Arguments.of(Map.of("JOB_COMPLETION_INDEX", "1"), "JOB_COMPLETION_INDEX=1 WORLD_SIZE=null"),
                 Arguments.of(POD, "MASTER_ADDR=null MASTER_PORT=0"),
-                Arguments.of(SLURM, "KCP_RENDEZVOUS_FILE=null MASTER_ADDR=null MASTER_PORT=0"),
+                Arguments.of(SLURM, "KCP_RENDEZVOUS_FILE: MASTER_ADDR=null MASTER_PORT=0"),
                 Arguments.of(all(OPENMPI, Map.of("MASTER_ADDR", "node0")), "MASTER_ADDR=node0 MASTER_PORT=0"),
                 Arguments.of(all(OPENMPI, Map.of("KCP_RENDEZVOUS_FILE", "a/b")), "KCP_RENDEZVOUS_FILE=a/b"));
     }
