@@ -111,7 +111,7 @@ public final class TrainBench {
     }
 
     private BenchRow row(TrainConfig config, int documents, Way way, double floor, long bytes) {
-        String program = communicator.transport() + "x" + communicator.size() + "-"
+        String program = StepBench.route(communicator) + "x" + communicator.size() + "-"
                 + config.layout().label() + "-layers" + config.shape().layers() + "-align" + config.align() + "-"
                 + way.label();
         return new BenchRow(
