@@ -38,6 +38,11 @@ public interface ConvEngine extends AutoCloseable {
     /** Where it computes; every tensor that it is given lies there. */
     Device device();
 
+    /** The queue that its work goes to: a stream's handle, or 0 on the host, which works at once. */
+    default long queue() {
+        return 0;
+    }
+
     /** Names of the programs in use for these arguments, for reports. */
     List<String> programs(Operands in, ConvOptions options);
 

@@ -32,6 +32,11 @@ public interface Communicator extends AutoCloseable {
     /** Where the memory lies that segments and sums name: the host, or this rank's GPU. */
     Device device();
 
+    /** The queue whose work exchanges follow, and that waits for them: a stream's handle, or 0 on the host. */
+    default long queue() {
+        return 0;
+    }
+
     /** The communicator of the same ranks for host memory: itself, where this one is for host memory. */
     default Communicator host() {
         return this;

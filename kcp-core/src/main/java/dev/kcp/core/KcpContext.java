@@ -95,12 +95,22 @@ public final class KcpContext implements AutoCloseable {
 
     /** A group of one rank moves no rows, so its communicator may be for any memory. */
     private static void checkDevices(Communicator communicator, ConvEngine engine) {
-        if (communicator.size() > 1 && !communicator.device().equals(engine.device())) {
+        if (communicator.size() == 1) {
+            return;
+        }
+        if (!communicator.device().equals(engine.device())) {
             throw new IllegalArgumentException(
                     "the communicator moves rows of other memory than the engine's: transport="
                             + communicator.transport() + " communicatorDevice=" + communicator.device()
                             + " engineDevice="
                             + engine.device());
+        }
+        if (communicator.queue() != engine.queue()) {
+            throw new IllegalArgumentException(
+                    "the communicator follows another stream than the engine's, so that rows would travel before they are"
+                            + " made: device=" + engine.device() + " communicatorStream=0x"
+                            + Long.toHexString(communicator.queue()) + " engineStream=0x"
+                            + Long.toHexString(engine.queue()));
         }
     }
 

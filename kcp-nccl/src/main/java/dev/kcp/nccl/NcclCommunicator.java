@@ -160,6 +160,11 @@ public final class NcclCommunicator implements Communicator {
     }
 
     @Override
+    public long queue() {
+        return compute.handle();
+    }
+
+    @Override
     public Communicator host() {
         return control;
     }

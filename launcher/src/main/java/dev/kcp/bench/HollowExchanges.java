@@ -131,6 +131,11 @@ final class HollowExchanges implements Communicator {
     }
 
     @Override
+    public long queue() {
+        return real.queue();
+    }
+
+    @Override
     public Communicator host() {
         return real.host();
     }

@@ -95,6 +95,11 @@ public final class CudaConvEngine implements ConvEngine {
         return stream.device().device();
     }
 
+    @Override
+    public long queue() {
+        return stream.handle();
+    }
+
     /** None: forward keeps nothing between its blocks. */
     @Override
     public long forwardWorkspaceBytes(long rows, long channels) {
