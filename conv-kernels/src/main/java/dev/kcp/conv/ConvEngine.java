@@ -140,7 +140,7 @@ public interface ConvEngine extends AutoCloseable {
     /**
      * Writes g of the first up to three rows of continuing fragments.
      *
-     * @param dy BF16 {@code [S, C]}
+     * @param dy BF16 {@code [S, C]}, or null for zeros
      * @param head FP32 {@code [headRows, C]}
      */
     void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head);

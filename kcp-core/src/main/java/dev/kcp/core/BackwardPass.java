@@ -25,7 +25,12 @@ final class BackwardPass implements AutoCloseable {
     private boolean done;
 
     /** @throws IllegalArgumentException if a gradient has the wrong shape or type */
-    BackwardPass(KcpContext context, ConvOptions options, List<Operands> operands, List<ConvGradients> gradients) {
+    BackwardPass(
+            KcpConv1d call,
+            KcpContext context,
+            ConvOptions options,
+            List<Operands> operands,
+            List<ConvGradients> gradients) {
         this.context = context;
         this.engine = context.engine();
         this.shard = context.shard();
@@ -47,22 +52,17 @@ final class BackwardPass implements AutoCloseable {
             Operands in = operands.get(i);
             long channels = in.channels();
             head.add(engine.allocate(DType.F32, shard.headRows(), channels));
-            if (gradients.get(i).dy() == null) {
-                engine.rowOps().zero(head.getLast());
-            }
             tail.add(engine.allocate(DType.F32, shard.tailRows(), channels));
             received.add(engine.allocate(DType.F32, context.backwardPoolRows(), channels));
             Tensor nodes = engine.allocate(options.policy().sumType(), shard.nodeCount(), in.sumPlanes(), channels);
-            sums.add(new PartialGradients(context, i, in.bias() != null, nodes));
+            sums.add(new PartialGradients(call, context, i, in.bias() != null, nodes));
         }
     }
 
-    /** g of the rows that others wait for; zeros, made already, where nobody gives dy. */
+    /** g of the rows that others wait for. */
     void head() {
         for (int i = 0; i < operands.size(); i++) {
-            if (gradients.get(i).dy() != null) {
-                engine.head(shard, operands.get(i), options, gradients.get(i).dy(), head.get(i));
-            }
+            engine.head(shard, operands.get(i), options, gradients.get(i).dy(), head.get(i));
         }
     }
 
