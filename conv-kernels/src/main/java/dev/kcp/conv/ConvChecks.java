@@ -98,6 +98,22 @@ public final class ConvChecks {
     }
 
     /**
+     * An output shares no byte with an input or another output. Either may be null.
+     *
+     * @throws IllegalArgumentException naming both
+     */
+    public static void apart(String outputName, Tensor output, String otherName, Tensor other) {
+        if (output != null && other != null && output.overlaps(other)) {
+            throw new IllegalArgumentException(outputName + " overlaps " + otherName + ", and one would be overwritten"
+                    + " while it is read: " + outputName + "=" + place(output) + " " + otherName + "=" + place(other));
+        }
+    }
+
+    private static String place(Tensor tensor) {
+        return tensor + " at 0x" + Long.toHexString(tensor.address());
+    }
+
+    /**
      * A work space that the caller owns.
      *
      * @param wantedBytes what the call needs; with 0 the work space is not touched

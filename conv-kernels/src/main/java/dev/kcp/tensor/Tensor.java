@@ -151,6 +151,14 @@ public final class Tensor implements AutoCloseable {
         return address() + row * pitchBytes();
     }
 
+    /**
+     * Whether an element of both lies in the same bytes. Slices of the columns of one wider tensor do not overlap, though
+     * their rows lie between one another.
+     */
+    public boolean overlaps(Tensor other) {
+        return device().equals(other.device()) && ByteRows.of(this).overlaps(ByteRows.of(other));
+    }
+
     /** Rows {@code [begin, end)} as a borrowed {@code [end - begin, columns]} tensor. */
     public Tensor rows(long begin, long end) {
         if (begin < 0 || end < begin || end > rows()) {
