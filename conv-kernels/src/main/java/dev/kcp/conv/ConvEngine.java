@@ -43,8 +43,12 @@ public interface ConvEngine extends AutoCloseable {
         return 0;
     }
 
-    /** Names of the programs in use for these arguments, for reports. */
-    List<String> programs(Operands in, ConvOptions options);
+    /**
+     * Names of the main programs in use for these arguments, for reports: forward's, backward's.
+     *
+     * @param isSharded whether they run on a {@link #shard} or on a whole {@link #batch}
+     */
+    List<String> programs(Operands in, ConvOptions options, boolean isSharded);
 
     /**
      * A partitioned batch's shard.

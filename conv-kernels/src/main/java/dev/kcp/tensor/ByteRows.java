@@ -27,7 +27,8 @@ record ByteRows(long begin, long pitchBytes, long rowBytes, long rows) {
         if (rows == 0 || other.rows == 0 || end() <= other.begin || other.end() <= begin) {
             return false;
         }
-        // Row j of the other, at v = distance + j * pitch, meets row i of this one where v - rowBytes < i * pitchBytes <
+        // Row j of the other, at v = distance + j * pitch, meets row i of this one where v - rowBytes < i * pitchBytes
+        // <
         // v + other.rowBytes. First those j for which such an i is neither before row 0 nor after the last row.
         long distance = other.begin - begin;
         long first = Math.max(0, Math.ceilDiv(1 - other.rowBytes - distance, other.pitchBytes));
@@ -37,7 +38,8 @@ record ByteRows(long begin, long pitchBytes, long rowBytes, long rows) {
             return false;
         }
         long at = distance + first * other.pitchBytes;
-        return floorSum(count, other.pitchBytes, at + other.rowBytes - 1) != floorSum(count, other.pitchBytes, at - rowBytes);
+        return floorSum(count, other.pitchBytes, at + other.rowBytes - 1)
+                != floorSum(count, other.pitchBytes, at - rowBytes);
     }
 
     /** Sum of floor((b + j * a) / pitchBytes) over j in [0, count), modulo 2^64. */

@@ -41,8 +41,7 @@ class OverlapTest {
         Tensor row = columns(0, 8, 8, 1);
         assertFalse(row.overlaps(columns(0, 8, 8, 0)));
         assertFalse(columns(0, 0, 8, 5).overlaps(row));
-        Tensor elsewhere =
-                Tensor.over(Memory.borrow(new Device(Device.Kind.CUDA, 0), 1 << 20, 16), DType.BF16, 1, 8);
+        Tensor elsewhere = Tensor.over(Memory.borrow(new Device(Device.Kind.CUDA, 0), 1 << 20, 16), DType.BF16, 1, 8);
         assertFalse(row.overlaps(elsewhere));
     }
 
