@@ -48,6 +48,7 @@ final class BackwardPass implements AutoCloseable {
             }
             context.callerHistory().checkShape(x, "dHistory", one.dHistory());
         }
+        checkApart();
         for (int i = 0; i < operands.size(); i++) {
             Operands in = operands.get(i);
             long channels = in.channels();
@@ -57,6 +58,22 @@ final class BackwardPass implements AutoCloseable {
             Tensor nodes = engine.allocate(options.policy().sumType(), shard.nodeCount(), in.sumPlanes(), channels);
             sums.add(new PartialGradients(call, context, i, in.bias() != null, nodes));
         }
+    }
+
+    private void checkApart() {
+        Apart apart = new Apart();
+        for (int i = 0; i < operands.size(); i++) {
+            Operands in = operands.get(i);
+            ConvGradients one = gradients.get(i);
+            String of = operands.size() == 1 ? "" : "[" + i + "]";
+            apart.input("x" + of, in.x());
+            apart.input("weight" + of, in.weight());
+            apart.input("bias" + of, in.bias());
+            apart.input("dy" + of, one.dy());
+            apart.output("dx" + of, one.dx());
+            apart.output("dHistory" + of, one.dHistory());
+        }
+        apart.check();
     }
 
     /** g of the rows that others wait for. */
