@@ -68,8 +68,7 @@ public final class PartialGradients implements AutoCloseable {
                     + " tensors=" + first.tensor + "," + tensor + " channels=" + first.sums.columns() + ","
                     + sums.columns() + " biases=" + first.withBias + "," + withBias);
         }
-        if (context.communicator() != first.context.communicator()
-                || context.engine() != first.context.engine()) {
+        if (context.communicator() != first.context.communicator() || context.engine() != first.context.engine()) {
             throw new IllegalArgumentException("micro-steps are of one communicator and one engine: call="
                     + call.label() + " sameCommunicator="
                     + (context.communicator() == first.context.communicator()) + " sameEngine="
