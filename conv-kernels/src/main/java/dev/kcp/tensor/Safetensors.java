@@ -105,7 +105,7 @@ public final class Safetensors implements AutoCloseable {
     /**
      * Rows {@code [begin, end)} of a tensor, rows being runs of the last extent, into dense rows of {@code to}.
      *
-     * @throws IllegalArgumentException if the tensor has no such rows, or {@code to} is not of as many elements of its type
+     * @throws IllegalArgumentException if the tensor has no such rows, or {@code to} is of another type or too small
      */
     public void readRows(String name, long begin, long end, Tensor to) {
         Entry entry = require(name);
@@ -118,9 +118,9 @@ public final class Safetensors implements AutoCloseable {
             throw new IllegalArgumentException(
                     "no such rows: tensor=" + name + " begin=" + begin + " end=" + end + " rows=" + rows);
         }
-        if (to.dtype() != dtype || to.elements() != (end - begin) * columns) {
-            throw new IllegalArgumentException("rows of another size or type: tensor=" + name + " dtype=" + dtype
-                    + " rows=" + (end - begin) + " columns=" + columns + " to=" + to);
+        if (to.dtype() != dtype || to.elements() < (end - begin) * columns) {
+            throw new IllegalArgumentException("no room for the rows, or of another type: tensor=" + name + " dtype="
+                    + dtype + " rows=" + (end - begin) + " columns=" + columns + " to=" + to);
         }
         readInto(entry, begin * rowBytes, end * rowBytes, to.segment());
     }
