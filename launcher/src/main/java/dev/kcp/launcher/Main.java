@@ -1,8 +1,12 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.io.UncheckedIOException;
+import java.nio.file.FileSystemException;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -35,7 +39,8 @@ public final class Main {
 
     /** Runs the command and ends the process with its exit code. */
     public static void main(String[] args) {
-        System.exit(run(System.getenv(), args));
+        PrintedOutput printed = PrintedOutput.install();
+        System.exit(printed.exitCode(run(System.getenv(), args)));
     }
 
     /**
@@ -107,6 +112,9 @@ public final class Main {
                 switch (failure) {
                     case KcpException known -> known.getMessage();
                     case IllegalArgumentException wrong when wrong.getMessage() != null -> wrong.getMessage();
+                    case UncheckedIOException io when io.getMessage() != null ->
+                        io.getMessage() + " cause=" + FileFailures.reason(io.getCause());
+                    case IOException io -> FileFailures.reason(io);
                     case OutOfMemoryError memory -> "out of memory: " + memory.getMessage();
                     default -> failure.toString();
                 };
@@ -124,6 +132,8 @@ public final class Main {
         return switch (failure) {
             case KcpException known -> known.code().exitCode();
             case IllegalArgumentException wrong -> ExitCode.USAGE;
+            case FileSystemException file -> ExitCode.BAD_DATA;
+            case UncheckedIOException io when io.getCause() instanceof FileSystemException -> ExitCode.BAD_DATA;
             default -> ExitCode.FAILED;
         };
     }

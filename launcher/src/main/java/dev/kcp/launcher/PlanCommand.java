@@ -101,13 +101,13 @@ final class PlanCommand implements Callable<Integer> {
         int ranks = RankOptions.checked(world == null ? cut.ranks() : world);
         CuSeqlens cuSeqlens = lengths != null ? CuSeqlens.ofLengths(parse(lengths)) : read(cuSeqlensFile);
         PlanReport report = PlanReport.of(cut.partition(cuSeqlens, ranks), cut.label(), cut.align(), channels);
+        System.out.print(PlanText.write(report, full));
         if (json != null) {
             OutputFile.write("json", json, PlanJson.write(report) + "\n");
         }
         if (svg != null) {
             OutputFile.write("svg", svg, PlanSvg.write(report));
         }
-        System.out.print(PlanText.write(report, full));
         return ExitCode.DONE;
     }
 

@@ -61,7 +61,7 @@ final class ReportOptions {
         if (plot != null && curves.points().isEmpty()) {
             System.err.println("kcp: no step was left to make, so nothing is drawn: plot=" + plot);
         } else if (plot != null) {
-            CurveCharts.write(plot, curves.points());
+            OutputFile.write("plot", plot, CurveCharts.picture(CurveCharts.isSvg(plot), curves.points()));
         }
         if (report != null) {
             Partition first = Partition.of(
@@ -69,7 +69,7 @@ final class ReportOptions {
                     new Packer(corpus, config.tokens(), config.seed()).next().cuSeqlens(),
                     summary.world(),
                     config.align());
-            new RunReport(
+            RunReport page = new RunReport(
                             "kcp train",
                             results(summary),
                             settings(config, corpus, summary),
@@ -78,8 +78,8 @@ final class ReportOptions {
                                     first,
                                     config.layout().label(),
                                     config.align(),
-                                    config.shape().channels()))))
-                    .write(report);
+                                    config.shape().channels()))));
+            OutputFile.write("report", report, page.html());
         }
     }
 
