@@ -2,7 +2,6 @@ package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
 import dev.kcp.files.FileFailures;
-import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.io.UncheckedIOException;
@@ -114,7 +113,7 @@ public final class Main {
                     case IllegalArgumentException wrong when wrong.getMessage() != null -> wrong.getMessage();
                     case UncheckedIOException io when io.getMessage() != null ->
                         io.getMessage() + " cause=" + FileFailures.reason(io.getCause());
-                    case IOException io -> FileFailures.reason(io);
+                    case FileSystemException file -> FileFailures.reason(file) + ": file=" + file.getFile();
                     case OutOfMemoryError memory -> "out of memory: " + memory.getMessage();
                     default -> failure.toString();
                 };
