@@ -111,8 +111,8 @@ public final class Main {
                 switch (failure) {
                     case KcpException known -> known.getMessage();
                     case IllegalArgumentException wrong when wrong.getMessage() != null -> wrong.getMessage();
-                    case UncheckedIOException io when io.getMessage() != null ->
-                        io.getMessage() + " cause=" + FileFailures.reason(io.getCause());
+                    case UncheckedIOException io
+                    when io.getMessage() != null -> io.getMessage() + " cause=" + FileFailures.reason(io.getCause());
                     case FileSystemException file -> FileFailures.reason(file) + ": file=" + file.getFile();
                     case OutOfMemoryError memory -> "out of memory: " + memory.getMessage();
                     default -> failure.toString();
@@ -163,8 +163,9 @@ public final class Main {
                 "  kcp plan --lengths 100,156 --world 2",
                 "  kcp doctor",
                 "",
-                "Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
-                "6 hang or deadline, 7 ranks disagree, 8 missing device or library, 130/143 interrupted/terminated.",
+                "Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input or unwritable output, 4 rendezvous,",
+                "5 a rank failed, 6 hang or deadline, 7 ranks disagree, 8 missing device or library,",
+                "130/143 interrupted/terminated, 141 stdout was closed.",
                 "Environment: KCP_JDK (JDK folder to use), KCP_JAVA_OPTS (options for the JVM), KCP_STACK_TRACES."
             })
     static final class KcpCommand implements java.util.concurrent.Callable<Integer> {

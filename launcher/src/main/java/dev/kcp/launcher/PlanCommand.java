@@ -38,7 +38,7 @@ import picocli.CommandLine.Spec;
             "  kcp plan --lengths 4096x30,131072 --world 8 --layout zigzag --svg plan.svg",
             "  kcp plan --cu-seqlens case.safetensors --world 4 --json plan.json",
             "",
-            "Exit codes: 0 done, 2 usage, 3 bad input data."
+            "Exit codes: 0 done, 2 usage, 3 bad input or unwritable output."
         })
 final class PlanCommand implements Callable<Integer> {
     private static final int MOST_DOCUMENTS = 10_000_000;

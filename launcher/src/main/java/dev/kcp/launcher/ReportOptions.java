@@ -70,15 +70,15 @@ final class ReportOptions {
                     summary.world(),
                     config.align());
             RunReport page = new RunReport(
-                            "kcp train",
-                            results(summary),
-                            settings(config, corpus, summary),
-                            curves.points(),
-                            Optional.of(PlanSvg.write(PlanReport.of(
-                                    first,
-                                    config.layout().label(),
-                                    config.align(),
-                                    config.shape().channels()))));
+                    "kcp train",
+                    results(summary),
+                    settings(config, corpus, summary),
+                    curves.points(),
+                    Optional.of(PlanSvg.write(PlanReport.of(
+                            first,
+                            config.layout().label(),
+                            config.align(),
+                            config.shape().channels()))));
             OutputFile.write("report", report, page.html());
         }
     }

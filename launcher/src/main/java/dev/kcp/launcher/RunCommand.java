@@ -113,7 +113,8 @@ final class RunCommand implements Callable<Integer> {
     @Option(
             names = "--error-file",
             paramLabel = "FILE",
-            description = "Write the failure report as JSON; a file of an earlier job is removed, one behind a link emptied.")
+            description =
+                    "Write the failure report as JSON; a file of an earlier job is removed, one behind a link emptied.")
     private Path errorFile;
 
     @Option(names = "--numa", description = "Bind each rank to a NUMA node; needs the program numactl.")

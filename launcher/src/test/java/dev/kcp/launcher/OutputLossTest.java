@@ -78,8 +78,7 @@ class OutputLossTest {
         Path lost = fullDisk("rank-0.out");
         LaunchResult result = LocalAgent.run(
                 job("echo out; echo err >&2")
-                        .withOutput(new OutputPlan(
-                                OutputPlan.Style.PREFIXED, Optional.of(folder), false, RankSet.ALL)),
+                        .withOutput(new OutputPlan(OutputPlan.Style.PREFIXED, Optional.of(folder), false, RankSet.ALL)),
                 out,
                 err);
         assertThat(result.exitCode()).isEqualTo(3);
@@ -110,8 +109,8 @@ class OutputLossTest {
         assertThat(full.exitCode(0)).isEqualTo(3);
         assertThat(full.exitCode(7)).isEqualTo(7);
         assertThat(gone).hasValue(0);
-        PrintedOutput left = new PrintedOutput(
-                failing(new StandardStream.ReaderGone(new IOException("x"))), gone::incrementAndGet);
+        PrintedOutput left =
+                new PrintedOutput(failing(new StandardStream.ReaderGone(new IOException("x"))), gone::incrementAndGet);
         try (PrintStream printer = new PrintStream(left, true)) {
             printer.println("one");
             printer.println("two");

@@ -59,7 +59,8 @@ class StandardOutputTest {
     @ValueSource(strings = {PLAN, "plan --help", "run -n 1 -- echo hi"})
     void fullDiskIsSaidOnceAndIsNoSuccess(String words) throws Exception {
         assertThat(run("\"$@\" >/dev/full", words)).isEqualTo(3);
-        assertThat(err()).containsOnlyOnce("kcp: standard output cannot be written, output is lost: cause=No space left");
+        assertThat(err())
+                .containsOnlyOnce("kcp: standard output cannot be written, output is lost: cause=No space left");
     }
 
     @Test
@@ -77,7 +78,8 @@ class StandardOutputTest {
     @ValueSource(strings = {PLAN, "run -n 1 -- yes"})
     void readerThatLeftEndsTheCommandInSilence(String words) throws Exception {
         assertThat(run("\"$@\" | head -n 1; exit ${PIPESTATUS[0]}", words)).isEqualTo(141);
-        assertThat(err().replaceFirst("WARNING: Using incubator modules: .*\n", "")).isEmpty();
+        assertThat(err().replaceFirst("WARNING: Using incubator modules: .*\n", ""))
+                .isEmpty();
     }
 
     @Test
