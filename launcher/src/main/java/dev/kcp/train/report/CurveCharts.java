@@ -5,7 +5,6 @@ import de.erichseifert.vectorgraphics2d.VectorGraphics2D;
 import de.erichseifert.vectorgraphics2d.svg.SVGProcessor;
 import de.erichseifert.vectorgraphics2d.util.PageSize;
 import dev.kcp.KcpException;
-import java.awt.AWTError;
 import java.awt.BasicStroke;
 import java.awt.Color;
 import java.awt.Font;
@@ -88,7 +87,10 @@ public final class CurveCharts {
             try {
                 svg(Kind.LOSS, List.of(new Curves.Point(1, 1, 1, 1, 1, 0, 0)), Size.NARROW);
                 return Optional.empty();
-            } catch (LinkageError | AWTError | InternalError | RuntimeException missing) {
+            } catch (OutOfMemoryError memory) {
+                throw memory;
+            } catch (Error | RuntimeException missing) {
+                // Of many kinds: without fonts it is a plain Error, without libraries a LinkageError, or an InternalError.
                 return Optional.of(missing.toString());
             }
         }
