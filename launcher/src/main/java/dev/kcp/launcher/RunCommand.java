@@ -127,7 +127,7 @@ final class RunCommand implements Callable<Integer> {
     private List<String> jvmArguments = List.of();
 
     @Option(names = "--class-path", paramLabel = "PATH", description = "Class path of java:CLASS, before kcp's own.")
-    private String classPath;
+    private Path classPath;
 
     @Option(names = "--dry-run", description = "Print each rank's variables and command line, and start nothing.")
     private boolean dryRun;
@@ -221,7 +221,11 @@ final class RunCommand implements Callable<Integer> {
                 throw new IllegalArgumentException(
                         "no class is named behind java: as in java:com.example.Train: program=" + program.getFirst());
             }
-            base = WorkerCommand.ofClass(mainClass, flags, classPath, program.subList(1, program.size()));
+            base = WorkerCommand.ofClass(
+                    mainClass,
+                    flags,
+                    classPath == null ? null : classPath.toString(),
+                    program.subList(1, program.size()));
         } else if (!flags.isEmpty() || classPath != null) {
             throw new IllegalArgumentException(
                     "--jvm-arg and --class-path are for java:CLASS: program=" + program.getFirst());
