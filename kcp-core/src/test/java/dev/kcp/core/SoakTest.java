@@ -29,6 +29,7 @@ class SoakTest {
     private static final int RANKS = 3;
     /** For classes that are loaded meanwhile. */
     private static final long HEAP_SLACK_BYTES = 2L << 20;
+
     private static final int CHANNELS = 16;
 
     /** One context with a communicator and a thread of its own on each rank. */
