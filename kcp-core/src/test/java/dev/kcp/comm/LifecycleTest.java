@@ -11,13 +11,11 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** How groups begin and end; numbers are those of the reports from users of related software. */
-@Timeout(60)
 class LifecycleTest {
     /** Far below the deadline of a group, which an end that waited for others would take. */
     private static final long SHORT_MILLIS = Ranks.DEADLINE.toMillis() / 2;

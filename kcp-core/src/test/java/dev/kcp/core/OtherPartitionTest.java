@@ -21,12 +21,10 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** One rank cuts the batch otherwise, while the others are inside calls and never come to compare. */
-@Timeout(60)
 class OtherPartitionTest {
     private static final CuSeqlens BATCH = CuSeqlens.ofLengths(9, 15);
 
