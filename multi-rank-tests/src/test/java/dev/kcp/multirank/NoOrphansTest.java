@@ -11,10 +11,13 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Whatever dies first, nothing of the job stays and nothing else is touched. */
+@Execution(ExecutionMode.CONCURRENT)
 class NoOrphansTest {
     private static final String STUBBORN = "trap '' TERM; echo ready; while :; do sleep 1; done";
 

@@ -10,11 +10,14 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** {@code kcp run} with programs that behave: environment, output, exit codes. */
+@Execution(ExecutionMode.CONCURRENT)
 class RunCommandTest {
     private static KcpProcess.Result sh(int ranks, String script) {
         return KcpProcess.run("run", "-n", Integer.toString(ranks), "--grace", "60", "--", "/bin/sh", "-c", script);

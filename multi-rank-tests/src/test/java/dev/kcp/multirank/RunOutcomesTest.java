@@ -13,8 +13,11 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Logs, restarts and reports of {@code kcp run}. */
+@Execution(ExecutionMode.CONCURRENT)
 class RunOutcomesTest {
     @TempDir
     private Path folder;
