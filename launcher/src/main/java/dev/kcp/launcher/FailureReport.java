@@ -10,6 +10,10 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.function.IntFunction;
+import java.util.stream.Collectors;
 
 /**
  * Why a job failed: the first failure by time, and what became of the other ranks.
@@ -51,11 +55,15 @@ record FailureReport(
      *
      * @param secondaryCode an exit code by which a rank says that another rank had failed before, or -1: such a rank
      *     comes after all others, since the news of a death may arrive before the death is seen here
+     * @param blamed whom a rank's last words name: a rank comes after the one that it names
      */
-    static Optional<RankEnd> firstFailure(List<RankEnd> ends, int secondaryCode) {
-        return ends.stream()
-                .filter(RankEnd::failedItself)
+    static Optional<RankEnd> firstFailure(List<RankEnd> ends, int secondaryCode, IntFunction<OptionalInt> blamed) {
+        List<RankEnd> failed = ends.stream().filter(RankEnd::failedItself).toList();
+        Set<Integer> ranks = failed.stream().map(RankEnd::rank).collect(Collectors.toSet());
+        return failed.stream()
                 .min(Comparator.comparing((RankEnd end) -> end.status().value() == secondaryCode)
+                        .thenComparing(
+                                end -> ranks.contains(blamed.apply(end.rank()).orElse(-1)))
                         .thenComparing(RankEnd::at)
                         .thenComparing(RankEnd::rank));
     }
@@ -79,7 +87,12 @@ record FailureReport(
                     .append(end.pid());
         }
         text.append('\n');
-        first.ifPresent(end -> appendTrace(text, "its", trace(end.rank())));
+        first.ifPresent(end -> {
+            RankTrace trace = trace(end.rank());
+            appendTrace(text, "its", trace);
+            Blame.of(end.rank(), trace.lastLines())
+                    .ifPresent(rank -> appendTrace(text, "rank " + rank + "'s", trace(rank)));
+        });
         Map<String, List<Integer>> others = new LinkedHashMap<>();
         for (RankEnd end : ends) {
             if (first.isEmpty() || end.rank() != first.get().rank()) {

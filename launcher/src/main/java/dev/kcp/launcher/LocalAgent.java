@@ -16,7 +16,6 @@ import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * Starts the ranks of one job on this machine, watches them, and ends all at the first failure, at the timeout, or when
@@ -29,7 +28,6 @@ public final class LocalAgent {
     private static final Duration GUARD_SLACK = Duration.ofMillis(800);
 
     private static final Duration SHUTDOWN_SLACK = Duration.ofSeconds(2);
-    private static final long HELD_OUTPUT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private enum Stop {
         NONE,
@@ -60,9 +58,9 @@ public final class LocalAgent {
     private LocalAgent(LaunchSpec spec, int attempt, OutputStream stdout, OutputStream stderr) {
         this.spec = spec;
         this.attempt = attempt;
-        ReentrantLock lock = new ReentrantLock();
-        OutputSink out = new OutputSink(stdout, lock, this::endWithoutReader);
-        this.err = new OutputSink(stderr, lock, e -> lose("standard error", e));
+        ConsoleLine line = new ConsoleLine();
+        OutputSink out = new OutputSink(stdout, line, this::endWithoutReader);
+        this.err = new OutputSink(stderr, line, e -> lose("standard error", e));
         this.output = new OutputRouting(spec.output(), attempt, out, err, this::lose);
     }
 
@@ -214,7 +212,9 @@ public final class LocalAgent {
         List<RankEnd> ends =
                 workers.stream().map(worker -> worker.poll().orElseThrow()).toList();
         boolean workersOfKcp = spec.failureCode() == LaunchSpec.FailureCode.OF_FIRST_RANK;
-        Optional<RankEnd> first = FailureReport.firstFailure(ends, workersOfKcp ? ExitCode.RANK_FAILED : -1);
+        Optional<RankEnd> first =
+                FailureReport.firstFailure(ends, workersOfKcp ? ExitCode.RANK_FAILED : -1, rank -> workers.get(rank)
+                        .blamed());
         if (shutdown || stop == Stop.SHUTDOWN) {
             return LaunchResult.of(ExitCode.TERMINATED);
         }
@@ -286,13 +286,14 @@ public final class LocalAgent {
 
     /** All programs are gone, so what is left in the pipes comes at once, unless the reader of our output is slow. */
     private void awaitOutput() {
+        HeldOutput held = new HeldOutput();
         while (!shutdown && !outputClosed) {
             List<WorkerProcess> open =
                     workers.stream().filter(worker -> !worker.isOutputDone()).toList();
             if (open.isEmpty()) {
                 return;
             }
-            if (open.stream().allMatch(worker -> worker.isOutputHeld(HELD_OUTPUT_NANOS))) {
+            if (held.sees(open.stream().flatMap(WorkerProcess::outputReads).toList())) {
                 reportHeldOutput(open);
                 return;
             }

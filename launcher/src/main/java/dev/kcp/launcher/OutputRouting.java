@@ -7,7 +7,6 @@ import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiConsumer;
 
 /**
@@ -64,7 +63,7 @@ record OutputRouting(
         return file.isPresent()
                 ? new OutputSink(
                         Files.newOutputStream(file.get()),
-                        new ReentrantLock(),
+                        new ConsoleLine(),
                         e -> onLoss.accept("the log " + file.get(), e))
                 : null;
     }

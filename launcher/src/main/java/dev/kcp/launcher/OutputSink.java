@@ -3,35 +3,65 @@ package dev.kcp.launcher;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 
-/**
- * Stdout or stderr of the launcher, shared by all ranks, or a log of one rank. Stdout and stderr share one lock: where they
- * are the same terminal or pipe, a long line on one must not be cut by a line on the other.
- */
+/** Stdout or stderr of the launcher, shared by all ranks, or a log of one rank. */
 final class OutputSink {
     private final OutputStream stream;
-    private final ReentrantLock lock;
+    private final ConsoleLine line;
     private final Consumer<IOException> onFailure;
     private boolean failed;
     private boolean readerGone;
 
-    /** @param onFailure told of the first write that fails; the bytes are dropped, so that ranks go on */
-    OutputSink(OutputStream stream, ReentrantLock lock, Consumer<IOException> onFailure) {
+    /**
+     * Opens nothing.
+     *
+     * @param line shared by the sinks that may be the same terminal
+     * @param onFailure told of the first write that fails; the bytes are dropped, so that ranks go on
+     */
+    OutputSink(OutputStream stream, ConsoleLine line, Consumer<IOException> onFailure) {
         this.stream = stream;
-        this.lock = lock;
+        this.line = line;
         this.onFailure = onFailure;
     }
 
     /** Writes and flushes all bytes without another writer's bytes between them; blocks while the reader is slow. */
     void write(byte[] bytes, int length) {
-        lock.lock();
+        line.lock();
         try {
-            put(bytes, length);
+            line.goesOn(null);
+            put(bytes, 0, length);
         } finally {
-            lock.unlock();
+            line.unlock();
+        }
+    }
+
+    /**
+     * As {@link #write(byte[], int)}, of one that writes lines, the last of which may go on in its next bytes.
+     *
+     * @param bytes a prefix of {@code prefixBytes}, left out where the line goes on, and at least one byte more
+     */
+    void write(Object writer, byte[] bytes, int prefixBytes) {
+        line.lock();
+        try {
+            int begin = line.goesOn(writer) ? prefixBytes : 0;
+            put(bytes, begin, bytes.length - begin);
+            line.wrote(this, writer, bytes[bytes.length - 1] != '\n');
+        } finally {
+            line.unlock();
+        }
+    }
+
+    /** Ends the line of {@code writer} with {@code end}, unless another has written since, which has ended it. */
+    void endLine(Object writer, byte[] end) {
+        line.lock();
+        try {
+            if (line.isOpenBy(writer)) {
+                put(end, 0, end.length);
+                line.wrote(this, writer, false);
+            }
+        } finally {
+            line.unlock();
         }
     }
 
@@ -43,23 +73,23 @@ final class OutputSink {
 
     /** As {@link #write(String)}, but gives up where another writer holds the stream for longer than {@code millis}. */
     void tryWrite(String text, long millis) throws InterruptedException {
-        if (lock.tryLock(millis, TimeUnit.MILLISECONDS)) {
+        if (line.tryLock(millis)) {
             try {
-                byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-                put(bytes, bytes.length);
+                write(text);
             } finally {
-                lock.unlock();
+                line.unlock();
             }
         }
     }
 
-    private void put(byte[] bytes, int length) {
+    /** For the holder of the line's lock. */
+    void put(byte[] bytes, int begin, int length) {
         if (readerGone) {
             return;
         }
         try {
             // A disk that was full may have room again.
-            stream.write(bytes, 0, length);
+            stream.write(bytes, begin, length);
             stream.flush();
         } catch (IOException e) {
             fail(e);
@@ -76,13 +106,13 @@ final class OutputSink {
 
     /** Closes a log. */
     void close() {
-        lock.lock();
+        line.lock();
         try {
             stream.close();
         } catch (IOException e) {
             fail(e);
         } finally {
-            lock.unlock();
+            line.unlock();
         }
     }
 }

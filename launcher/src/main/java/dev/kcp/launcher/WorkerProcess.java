@@ -12,7 +12,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.OptionalLong;
+import java.util.stream.Stream;
 
 /**
  * One rank: its program, alone in a session and process group, under a guard (see guard.sh) that ends the group when
@@ -178,9 +180,9 @@ final class WorkerProcess {
         return stdout.isDone() && stderr.isDone();
     }
 
-    /** Whether a process outside the rank's group holds a pipe open and has been silent for {@code nanos}. */
-    boolean isOutputHeld(long nanos) {
-        return (stdout.isDone() || stdout.isIdleFor(nanos)) && (stderr.isDone() || stderr.isIdleFor(nanos));
+    /** {@link OutputPump#reads} of the outputs that have not ended. */
+    Stream<Long> outputReads() {
+        return Stream.of(stdout, stderr).filter(pump -> !pump.isDone()).map(OutputPump::reads);
     }
 
     private RankEnd ended(ExitStatus status, Instant at) {
@@ -201,6 +203,11 @@ final class WorkerProcess {
     /** The end of the rank's stderr so far. */
     List<String> lastLines() {
         return lastLines.lines();
+    }
+
+    /** The rank that its last words name as the one that failed. */
+    OptionalInt blamed() {
+        return Blame.of(rank, lastLines());
     }
 
     /** The program's process id, which is its process group's too; empty where it is not known yet. */

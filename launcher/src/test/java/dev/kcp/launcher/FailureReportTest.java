@@ -10,6 +10,8 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.function.IntFunction;
 import org.junit.jupiter.api.Test;
 
 class FailureReportTest {
@@ -19,6 +21,8 @@ class FailureReportTest {
         return new RankEnd(rank, 100 + rank, new ExitStatus(status), START.plusMillis(afterMillis), cause);
     }
 
+    private static final IntFunction<OptionalInt> NOBODY = rank -> OptionalInt.empty();
+
     @Test
     void earliestFailureIsFirst() {
         List<RankEnd> ends = List.of(
@@ -26,7 +30,7 @@ class FailureReportTest {
                 end(1, 0, 5, RankEnd.Cause.OWN),
                 end(2, 9, 20, RankEnd.Cause.OWN),
                 end(3, 143, 10, RankEnd.Cause.LAUNCHER));
-        assertThat(FailureReport.firstFailure(ends, -1))
+        assertThat(FailureReport.firstFailure(ends, -1, NOBODY))
                 .get()
                 .extracting(RankEnd::rank)
                 .isEqualTo(2);
@@ -35,18 +39,67 @@ class FailureReportTest {
     @Test
     void rankThatReportsAnotherRanksDeathIsNotFirst() {
         List<RankEnd> ends = List.of(end(0, 5, 10, RankEnd.Cause.OWN), end(1, 137, 12, RankEnd.Cause.OWN));
-        assertThat(FailureReport.firstFailure(ends, 5))
+        assertThat(FailureReport.firstFailure(ends, 5, NOBODY))
                 .get()
                 .extracting(RankEnd::rank)
                 .isEqualTo(1);
-        assertThat(FailureReport.firstFailure(ends, -1))
+        assertThat(FailureReport.firstFailure(ends, -1, NOBODY))
                 .get()
                 .extracting(RankEnd::rank)
                 .isEqualTo(0);
-        assertThat(FailureReport.firstFailure(ends.subList(0, 1), 5))
+        assertThat(FailureReport.firstFailure(ends.subList(0, 1), 5, NOBODY))
                 .get()
                 .extracting(RankEnd::rank)
                 .isEqualTo(0);
+    }
+
+    private static final List<String> LEFT = List.of(
+            "Exception in thread \"main\" dev.kcp.KcpException: rank 2 left the group before call 1: group=world",
+            "\tat dev.kcp.comm.Failure.toException(Failure.java:37)");
+
+    @Test
+    void rankThatLastWordsNameFailedBeforeThoseThatSayThem() {
+        List<RankEnd> ends = List.of(
+                end(0, 1, 30, RankEnd.Cause.OWN),
+                end(1, 1, 10, RankEnd.Cause.OWN),
+                end(2, 1, 40, RankEnd.Cause.OWN),
+                end(3, 1, 50, RankEnd.Cause.OWN));
+        List<String> memory = List.of("Exception in thread \"main\" java.lang.OutOfMemoryError: Java heap space");
+        List<List<String>> words = List.of(LEFT, LEFT, memory, LEFT);
+        IntFunction<OptionalInt> blamed = rank -> Blame.of(rank, words.get(rank));
+        assertThat(FailureReport.firstFailure(ends, -1, blamed)).get().isSameAs(ends.get(2));
+        // One that was still there, or ended well, has not failed before.
+        List<RankEnd> without = List.of(ends.get(0), ends.get(1), ends.get(3), end(2, 0, 40, RankEnd.Cause.OWN));
+        assertThat(FailureReport.firstFailure(without, -1, blamed)).get().isSameAs(ends.get(1));
+    }
+
+    @Test
+    void lastWordsBlameTheRankThatTheyBeginWith() {
+        assertThat(Blame.of(0, LEFT)).hasValue(2);
+        assertThat(Blame.of(2, LEFT)).isEmpty();
+        assertThat(Blame.of(0, List.of("noise", "kcp: rank 12 is gone (connection closed)")))
+                .hasValue(12);
+        assertThat(Blame.of(0, List.of("loss of rank 3 is 4"))).isEmpty();
+        assertThat(Blame.of(0, List.of())).isEmpty();
+    }
+
+    @Test
+    void wordsOfTheRankThatTheFirstFailureNamesFollow() {
+        List<RankEnd> ends = List.of(end(0, 1, 40, RankEnd.Cause.OWN), end(2, 143, 90, RankEnd.Cause.LAUNCHER));
+        RankTrace left = new RankTrace(LEFT, List.of(), Optional.empty(), List.of(), List.of());
+        RankTrace memory =
+                new RankTrace(List.of("E: out of memory"), List.of(), Optional.empty(), List.of(), List.of());
+        assertThat(new FailureReport(
+                                "box",
+                                START,
+                                Optional.of(ends.getFirst()),
+                                Optional.empty(),
+                                ends,
+                                Map.of(0, left, 2, memory),
+                                List.of())
+                        .text())
+                .contains("kcp:   its last words: " + LEFT.getFirst()
+                        + "\nkcp:   rank 2's last words: E: out of memory\n");
     }
 
     @Test

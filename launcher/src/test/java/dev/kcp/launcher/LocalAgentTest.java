@@ -66,11 +66,29 @@ class LocalAgentTest {
         assertThat(out()).isEqualTo("\r50%");
         assertThat(err().split("\n"))
                 .containsExactlyInAnyOrder(
-                        "[rank 1] \r50%",
+                        "[rank 1] \r[rank 1] 50%",
                         "[rank 0] chat",
                         "[rank 1] chat",
                         "[rank 0] WARNING: Using incubator modules: x",
                         "[rank 1] WARNING: Using incubator modules: x");
+    }
+
+    @Test
+    void processThatLeftItsRanksSessionAndHoldsItsOutputIsSaid() {
+        LaunchResult result = run(workers(
+                2,
+                "[ $RANK = 0 ] && exit; setsid /bin/sh -c ': > \"$0/held\"; exec sleep 300' \"$1\" & "
+                        + "while [ ! -e \"$1/held\" ]; do sleep 0.02; done; echo $!"));
+        assertThat(result.exitCode()).isZero();
+        assertThat(err())
+                .endsWith(
+                        "kcp: a process that left its rank's session still holds the output of rank 1; it was not ended\n");
+        long holder = Long.parseLong(err().lines()
+                .filter(line -> line.matches("\\[rank 1\\] \\d+"))
+                .findFirst()
+                .orElseThrow()
+                .substring(9));
+        assertThat(ProcessHandle.of(holder).map(ProcessHandle::destroyForcibly)).hasValue(true);
     }
 
     @Test

@@ -2,22 +2,24 @@ package dev.kcp.launcher;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.Eventually;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.io.PipedInputStream;
+import java.io.PipedOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.locks.ReentrantLock;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class OutputPumpTest {
     private final ByteArrayOutputStream seen = new ByteArrayOutputStream();
-    private final OutputSink sink = new OutputSink(seen, new ReentrantLock(), e -> {});
+    private final OutputSink sink = new OutputSink(seen, new ConsoleLine(), e -> {});
 
     /** Gives at most {@code chunk} bytes at a time, so that lines and characters are cut anywhere. */
     private static InputStream inChunks(byte[] bytes, int chunk) {
@@ -54,6 +56,60 @@ class OutputPumpTest {
                 .isEqualTo("[rank 3] grüße 日本 🚀\r\n[rank 3] \n[rank 3] \ttwo\n[rank 3] last\n");
     }
 
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2, 3, 7, 1000})
+    void progressBarKeepsItsBytesAndHasItsPrefixAfterEveryReturn(int chunk) throws InterruptedException {
+        assertThat(pumped("a\n\r10%\r\r20%\r\nb\nleft\r", chunk, false))
+                .isEqualTo("[rank 3] a\n[rank 3] \r[rank 3] 10%\r\r[rank 3] 20%\r\n[rank 3] b\n[rank 3] left\r\n");
+    }
+
+    /** A rank that prints what it is given; {@link #awaitSeen} tells what has been passed on. */
+    private PipedOutputStream rank(int number) throws IOException {
+        PipedOutputStream output = new PipedOutputStream();
+        OutputPump.start(
+                "test",
+                new PipedInputStream(output),
+                new OutputPump.Route(sink, "[rank " + number + "] ", false, null, null));
+        return output;
+    }
+
+    private void print(OutputStream rank, String text, String added) throws IOException {
+        String expected = seen.toString(StandardCharsets.UTF_8) + added;
+        rank.write(text.getBytes(StandardCharsets.UTF_8));
+        rank.flush();
+        Eventually.reach("the console shows " + expected, () -> seen.toString(StandardCharsets.UTF_8)
+                .equals(expected));
+    }
+
+    @Test
+    void progressBarPassesAsItComesAndAnotherRanksLineBeginsAnew() throws IOException {
+        try (PipedOutputStream first = rank(0);
+                PipedOutputStream second = rank(1)) {
+            print(first, "\r10%", "[rank 0] \r[rank 0] 10%");
+            print(first, " of 9", " of 9");
+            print(first, "\r20%", "\r[rank 0] 20%");
+            print(second, "loss 3\n", "\n[rank 1] loss 3\n");
+            print(first, " of 9\r30%", "[rank 0]  of 9\r[rank 0] 30%");
+            print(first, "\nend\n", "\n[rank 0] end\n");
+            print(first, "40%\r", "[rank 0] 40%");
+            print(first, "\n", "\r\n");
+            print(first, "50%\r60%", "[rank 0] 50%\r[rank 0] 60%");
+            sink.write("kcp: words\n");
+            print(first, "\r\nend\n", "[rank 0] end\n");
+        }
+    }
+
+    @Test
+    void reportShowsWhatAProgressBarShowedLast() throws InterruptedException {
+        for (int chunk : new int[] {1, 2, 3, 7, 1000}) {
+            OutputTail tail = new OutputTail();
+            byte[] bytes = "\r10%\r\r20%\n\rE: boom\r\n9%\r99%\r".getBytes(StandardCharsets.UTF_8);
+            await(OutputPump.start(
+                    "test", inChunks(bytes, chunk), new OutputPump.Route(null, "p ", false, null, tail)));
+            assertThat(tail.lines()).containsExactly("20%", "E: boom", "99%");
+        }
+    }
+
     @Test
     void silenceAddsNothing() throws InterruptedException {
         assertThat(pumped("", 1, false)).isEmpty();
@@ -68,9 +124,9 @@ class OutputPumpTest {
     @Test
     void endlessLineIsCutInsteadOfFillingTheMemory() throws InterruptedException {
         int extra = 3 * (64 << 10);
-        String text = pumped("x".repeat(OutputPump.MAX_LINE_BYTES + extra), 64 << 10, false);
+        String text = pumped("x".repeat(RankLines.MAX_LINE_BYTES + extra), 64 << 10, false);
         assertThat(text.lines()).hasSize(2).allMatch(line -> line.startsWith("[rank 3] x"));
-        assertThat(text.chars().filter(c -> c == 'x').count()).isEqualTo(OutputPump.MAX_LINE_BYTES + extra);
+        assertThat(text.chars().filter(c -> c == 'x').count()).isEqualTo(RankLines.MAX_LINE_BYTES + extra);
     }
 
     @Test
@@ -92,7 +148,7 @@ class OutputPumpTest {
     }
 
     private static OutputSink sink(OutputStream stream) {
-        return new OutputSink(stream, new ReentrantLock(), e -> {});
+        return new OutputSink(stream, new ConsoleLine(), e -> {});
     }
 
     @Test
@@ -104,7 +160,7 @@ class OutputPumpTest {
                 throw new IOException("Broken pipe");
             }
         };
-        OutputSink broken = new OutputSink(closed, new ReentrantLock(), e -> told.incrementAndGet());
+        OutputSink broken = new OutputSink(closed, new ConsoleLine(), e -> told.incrementAndGet());
         InputStream in = inChunks("a\nb\nc\n".getBytes(StandardCharsets.UTF_8), 2);
         await(OutputPump.start("test", in, new OutputPump.Route(broken, "p ", false, null, null)));
         assertThat(told).hasValue(1);
