@@ -1,10 +1,15 @@
 package dev.kcp.files;
 
+import java.io.EOFException;
 import java.io.IOException;
+import java.nio.channels.ClosedChannelException;
 import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.FileSystemLoopException;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.NotDirectoryException;
 
 /** Why a file could not be read or written, in words; the JDK's own messages are often the path alone. */
 public final class FileFailures {
@@ -15,9 +20,15 @@ public final class FileFailures {
         return switch (failure) {
             case NoSuchFileException missing -> "no such file or folder";
             case AccessDeniedException denied -> "permission denied";
+            case FileAlreadyExistsException taken -> "it exists already";
+            case NotDirectoryException file -> "it is no folder";
+            case DirectoryNotEmptyException full -> "the folder is not empty";
             case FileSystemLoopException loop -> "a link leads back to a folder above it: " + loop.getFile();
             case FileSystemException known when known.getReason() != null -> known.getReason();
-            default -> failure.getMessage() == null ? failure.toString() : failure.getMessage();
+            case FileSystemException unknown -> "the system does not say why";
+            case EOFException cut -> "it ends too early";
+            case ClosedChannelException closed -> "it was closed";
+            default -> failure.getMessage() == null ? "the system does not say why" : failure.getMessage();
         };
     }
 }

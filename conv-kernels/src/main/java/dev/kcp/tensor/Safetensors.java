@@ -50,7 +50,7 @@ public final class Safetensors implements AutoCloseable {
             return new Safetensors(path, channel, SafetensorsHeader.read(path, channel));
         } catch (IOException e) {
             closeQuietly(channel);
-            throw bad(path, "cannot be read: " + e.getMessage(), e);
+            throw bad(path, "cannot be read: " + FileFailures.reason(e), e);
         } catch (RuntimeException e) {
             closeQuietly(channel);
             throw e;
@@ -135,7 +135,7 @@ public final class Safetensors implements AutoCloseable {
                 at += bytes;
             }
         } catch (IOException e) {
-            throw bad(path, "cannot be read: " + e.getMessage(), e);
+            throw bad(path, "cannot be read: " + FileFailures.reason(e), e);
         }
     }
 

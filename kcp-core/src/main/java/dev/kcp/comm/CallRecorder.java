@@ -3,6 +3,7 @@ package dev.kcp.comm;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.kcp.Words;
 import dev.kcp.files.WholeFile;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -186,7 +187,7 @@ public final class CallRecorder {
                 write(file, failure.message());
             } catch (UncheckedIOException e) {
                 failureFile = null;
-                LOG.log(System.Logger.Level.WARNING, e.getMessage() + " reason=" + e.getCause());
+                LOG.log(System.Logger.Level.WARNING, Words.of(e));
             }
         }
     }

@@ -1,5 +1,6 @@
 package dev.kcp.comm;
 
+import dev.kcp.Words;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -37,7 +38,7 @@ public final class LocalRanks {
                     } catch (Throwable e) {
                         thrown.set(rank, e);
                         first.compareAndSet(null, e);
-                        communicator.abort(e.toString());
+                        communicator.abort(Words.of(e));
                     }
                 }
             }));

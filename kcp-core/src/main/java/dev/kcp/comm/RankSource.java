@@ -112,8 +112,10 @@ enum RankSource {
      */
     Place read(Map<String, String> env) {
         String sizeName = first(env, worldSize)
-                .orElseThrow(() -> new IllegalArgumentException("a rank of " + label + " without a world size: " + rank
-                        + "=" + env.get(rank) + " " + worldSize.getLast() + "=null"));
+                .orElseThrow(() -> new IllegalArgumentException("a rank of " + label
+                        + " without a world size, set " + worldSize.getLast() + ", or " + CHOICE
+                        + "=none where this process is no rank: " + rank + "=" + env.get(rank) + " "
+                        + worldSize.getLast() + "=null"));
         int me = number(env, rank);
         int size = number(env, sizeName);
         if (me < 0 || me >= size) {

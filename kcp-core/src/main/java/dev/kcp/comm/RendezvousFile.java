@@ -2,11 +2,11 @@ package dev.kcp.comm;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AtomicMoveNotSupportedException;
 import java.nio.file.FileAlreadyExistsException;
-import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
@@ -81,7 +81,9 @@ public record RendezvousFile(Path path, boolean oneHost) {
             }
         } catch (IOException e) {
             throw new KcpException(
-                    Code.RENDEZVOUS, "rank 0 cannot write the rendezvous file (" + reason(e) + "): file=" + path, e);
+                    Code.RENDEZVOUS,
+                    "rank 0 cannot write the rendezvous file (" + FileFailures.reason(e) + "): file=" + path,
+                    e);
         }
     }
 
@@ -102,7 +104,9 @@ public record RendezvousFile(Path path, boolean oneHost) {
             return Optional.empty();
         } catch (IOException e) {
             throw new KcpException(
-                    Code.RENDEZVOUS, "the rendezvous file cannot be used (" + reason(e) + "): file=" + path, e);
+                    Code.RENDEZVOUS,
+                    "the rendezvous file cannot be used (" + FileFailures.reason(e) + "): file=" + path,
+                    e);
         }
     }
 
@@ -165,11 +169,6 @@ public record RendezvousFile(Path path, boolean oneHost) {
 
     private static FileAttribute<Set<PosixFilePermission>> ownerOnly(String permissions) {
         return PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(permissions));
-    }
-
-    /** The file system's own exceptions have little more than the path for a message. */
-    private static String reason(IOException e) {
-        return e instanceof FileSystemException || e.getMessage() == null ? e.toString() : e.getMessage();
     }
 
     @Override

@@ -1,7 +1,9 @@
 package dev.kcp.comm;
 
+import dev.kcp.files.FileFailures;
 import java.io.Closeable;
 import java.io.IOException;
+import java.net.UnknownHostException;
 import java.time.Duration;
 
 /** Small helps for connections. */
@@ -21,12 +23,11 @@ final class Sockets {
         }
     }
 
-    /** What went wrong, for users: some exceptions, such as of an unknown host, say only a name. */
+    /** What went wrong, for users: the exception of an unknown host mostly says only the name. */
     static String reason(IOException e) {
-        return e.getClass() == IOException.class
-                        || e.getMessage() != null && e.getMessage().contains(" ")
-                ? e.getMessage()
-                : e.getClass().getSimpleName() + " " + e.getMessage();
+        boolean isNameAlone = e instanceof UnknownHostException
+                && !String.valueOf(e.getMessage()).contains(" ");
+        return isNameAlone ? "no such host: " + e.getMessage() : FileFailures.reason(e);
     }
 
     static void pauseAfterFailedAccept() {

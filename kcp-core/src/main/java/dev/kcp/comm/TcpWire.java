@@ -1,6 +1,7 @@
 package dev.kcp.comm;
 
 import dev.kcp.KcpException.Code;
+import dev.kcp.Words;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -55,7 +56,8 @@ final class TcpWire implements Wire {
                 selector.select(this::serve);
             }
         } catch (Throwable e) {
-            mesh.fail(new Failure(Code.RANK_FAILED, mesh.rank(), -1, "rank " + mesh.rank() + " cannot go on: " + e));
+            mesh.fail(new Failure(
+                    Code.RANK_FAILED, mesh.rank(), -1, "rank " + mesh.rank() + " cannot go on: " + Words.of(e)));
         } finally {
             for (TcpLink link : links) {
                 if (link != null) {

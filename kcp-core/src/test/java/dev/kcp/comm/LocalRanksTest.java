@@ -42,7 +42,7 @@ class LocalRanksTest {
                     return null;
                 }))
                 .isSameAs(cause);
-        assertThat(seen).hasSize(3).containsOnly("rank 2 failed: " + cause);
+        assertThat(seen).hasSize(3).containsOnly("rank 2 failed: bad channels: channels=7");
     }
 
     /** A peer is told of the failure, and throws that, before the rank itself is out of its call. */

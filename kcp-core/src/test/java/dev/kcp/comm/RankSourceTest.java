@@ -108,6 +108,22 @@ class RankSourceTest {
                 .withMessageEndingWith("KCP_LAUNCHER=lsf");
     }
 
+    @ParameterizedTest
+    @CsvSource({
+        "RANK, WORLD_SIZE",
+        "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE",
+        "PMI_RANK, PMI_SIZE",
+        "SLURM_PROCID, SLURM_NTASKS",
+        "PMIX_RANK, WORLD_SIZE",
+        "JOB_COMPLETION_INDEX, WORLD_SIZE"
+    })
+    void rankAloneIsToldWhatToSet(String rank, String worldSize) {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> RankInfo.fromEnvironment(Map.of(rank, "0")))
+                .withMessageContaining(
+                        "set " + worldSize + ", or KCP_LAUNCHER=none where this process is no rank: " + rank + "=0");
+    }
+
     static Stream<Arguments> impossible() {
         return Stream.of(
                 Arguments.of(Map.of("OMPI_COMM_WORLD_RANK", "1"), "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=null"),

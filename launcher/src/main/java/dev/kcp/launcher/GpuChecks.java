@@ -1,6 +1,7 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
+import dev.kcp.Words;
 import dev.kcp.launcher.Check.Need;
 import dev.kcp.launcher.Check.State;
 import dev.kcp.nccl.NcclLibrary;
@@ -136,7 +137,7 @@ final class GpuChecks {
                     List.of(Need.CUDA));
         } catch (RuntimeException | LinkageError failure) {
             Throwable cause = failure.getCause() == null ? failure : failure.getCause();
-            return new Check("cuda binding", State.MISSING, Main.oneLine(cause.toString()), List.of(Need.CUDA));
+            return new Check("cuda binding", State.MISSING, Words.line(Words.of(cause)), List.of(Need.CUDA));
         }
     }
 
@@ -175,7 +176,7 @@ final class GpuChecks {
                 Files.deleteIfExists(answer);
             }
         } catch (IOException e) {
-            return List.of("nvidia-smi: " + e);
+            return List.of("nvidia-smi: " + Words.of(e));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return List.of();

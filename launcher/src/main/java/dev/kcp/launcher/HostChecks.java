@@ -1,5 +1,6 @@
 package dev.kcp.launcher;
 
+import dev.kcp.Words;
 import dev.kcp.launcher.Check.Need;
 import dev.kcp.launcher.Check.State;
 import dev.kcp.train.cpu.Gemm;
@@ -83,7 +84,7 @@ final class HostChecks {
                     "loaded in " + (System.nanoTime() - start) / 1_000_000 + " ms, cache=" + cache,
                     List.of(Need.CPU));
         } catch (RuntimeException | LinkageError failure) {
-            return new Check("openblas", State.MISSING, Main.oneLine(failure.getMessage()), List.of(Need.CPU));
+            return new Check("openblas", State.MISSING, Words.line(failure.getMessage()), List.of(Need.CPU));
         }
     }
 
@@ -147,7 +148,7 @@ final class HostChecks {
             return new Check(
                     "ports",
                     State.MISSING,
-                    "cannot listen: host=" + JobEnvironment.LOOPBACK + " port=0 cause=" + e.getMessage(),
+                    "cannot listen: host=" + JobEnvironment.LOOPBACK + " port=0 cause=" + Words.of(e),
                     List.of(Need.CPU));
         }
     }

@@ -1,6 +1,7 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
+import dev.kcp.Words;
 import dev.kcp.comm.StoreServer;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -244,7 +245,7 @@ public final class LocalAgent {
             spec.errorFile().ifPresent(file -> FailureJson.write(file, FailureJson.of(report, exitCode, attempt)));
         } catch (KcpException noRoom) {
             // The ranks' failure came first and keeps its code.
-            err.write("kcp: " + noRoom.getMessage() + "\n");
+            err.write("kcp: " + Words.line(noRoom.getMessage()) + "\n");
         }
         return new LaunchResult(exitCode, Optional.of(text), overdue.isEmpty());
     }

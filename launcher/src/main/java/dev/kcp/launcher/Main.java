@@ -1,7 +1,8 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
-import dev.kcp.files.FileFailures;
+import dev.kcp.Words;
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.io.UncheckedIOException;
@@ -19,6 +20,7 @@ import picocli.CommandLine.ParameterException;
 /** Entry of the {@code kcp} command; the one place where a failure becomes a line on stderr and an exit code. */
 public final class Main {
     private static final String STACK_TRACES = "--stack-traces";
+    private static final String WHERE = " (" + STACK_TRACES + " shows where)";
     private static final String COMPLETION = "completion";
 
     /** Every command, in the order of the usage text; a new one is one line here. */
@@ -104,29 +106,27 @@ public final class Main {
     private static int usage(ParameterException wrong) {
         CommandLine command = wrong.getCommandLine();
         String name = command.getCommandSpec().qualifiedName();
-        print(command.getErr(), name + ": " + oneLine(UsageLine.of(wrong)) + " (see " + name + " --help)");
+        print(command.getErr(), name + ": " + Words.line(UsageLine.of(wrong)) + " (see " + name + " --help)");
         return ExitCode.USAGE;
     }
 
     private static int report(Throwable failure, CommandLine kcp) {
-        String text =
-                switch (failure) {
-                    case KcpException known -> known.getMessage();
-                    case IllegalArgumentException wrong when wrong.getMessage() != null -> wrong.getMessage();
-                    case UncheckedIOException io
-                    when io.getMessage() != null -> io.getMessage() + " cause=" + FileFailures.reason(io.getCause());
-                    case FileSystemException file -> FileFailures.reason(file) + ": file=" + file.getFile();
-                    case OutOfMemoryError memory -> "out of memory: " + memory.getMessage();
-                    default -> failure.toString();
-                };
-        print(kcp.getErr(), "kcp: " + oneLine(text));
         KcpCommand root = kcp.getCommand();
+        print(kcp.getErr(), "kcp: " + Words.line(Words.of(failure)) + (isExpected(failure) ? "" : WHERE));
         if (root.stackTraces) {
             StringWriter trace = new StringWriter();
             failure.printStackTrace(new PrintWriter(trace));
             print(kcp.getErr(), trace.toString().stripTrailing());
         }
         return exitCode(failure);
+    }
+
+    /** Whether the words say what a user can do; elsewhere something is wrong inside kcp. */
+    private static boolean isExpected(Throwable failure) {
+        return exitCode(failure) != ExitCode.FAILED
+                || failure instanceof IOException
+                || failure instanceof UncheckedIOException
+                || failure instanceof VirtualMachineError;
     }
 
     static int exitCode(Throwable failure) {
@@ -139,14 +139,9 @@ public final class Main {
         };
     }
 
-    /** {@code text} without line breaks: a refusal is one line, so that logs and scripts can hold it. */
-    static String oneLine(String text) {
-        return text.strip().replaceAll("\\s*\\R\\s*", " | ");
-    }
-
     /** A line for the user on stderr, beside a command's work. */
     static void note(String text) {
-        System.err.println("kcp: " + oneLine(text));
+        System.err.println("kcp: " + Words.line(text));
     }
 
     /** An empty path is mostly a variable that a script forgot to set; elsewhere it would mean the current folder. */

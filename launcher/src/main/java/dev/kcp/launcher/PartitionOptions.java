@@ -6,6 +6,7 @@ import dev.kcp.core.Fragment;
 import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
 import dev.kcp.core.PartitionJson;
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -88,7 +89,7 @@ final class PartitionOptions {
         try {
             return PartitionJson.readFragments(Files.readString(fragments));
         } catch (IOException e) {
-            throw bad(Files.exists(fragments) ? "cannot be read: " + e.getMessage() : "does not exist", e);
+            throw bad(Files.exists(fragments) ? "cannot be read: " + FileFailures.reason(e) : "does not exist", e);
         } catch (KcpException e) {
             throw bad(e.getMessage(), e);
         }

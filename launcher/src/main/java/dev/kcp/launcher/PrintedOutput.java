@@ -1,5 +1,6 @@
 package dev.kcp.launcher;
 
+import dev.kcp.Words;
 import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -62,6 +63,6 @@ final class PrintedOutput extends OutputStream {
 
     /** The line that says that output is lost. */
     static String lost(String where, IOException e) {
-        return "kcp: " + where + " cannot be written, output is lost: cause=" + FileFailures.reason(e);
+        return Words.line("kcp: " + where + " cannot be written, output is lost: cause=" + FileFailures.reason(e));
     }
 }

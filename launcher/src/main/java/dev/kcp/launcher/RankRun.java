@@ -1,5 +1,6 @@
 package dev.kcp.launcher;
 
+import dev.kcp.Words;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.TcpCommunicator;
@@ -60,7 +61,7 @@ record RankRun(Map<String, String> environment, Duration deadline) {
         try {
             return body.apply(communicator, engine);
         } catch (RuntimeException failure) {
-            communicator.abort(failure.toString());
+            communicator.abort(Words.of(failure));
             throw failure;
         }
     }

@@ -24,7 +24,9 @@ import picocli.CommandLine.Spec;
             "Starts N ranks of a program on this machine and watches them.",
             "Each rank finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its "
                     + "environment, and KCP_STORE, KCP_JOB_ID and KCP_SECRET for programs that use kcp.",
-            "Output lines carry their rank. The first rank that fails ends the job: the others get SIGTERM and, "
+            "Output lines carry their rank. Rank 0 reads this command's standard input where that is a pipe or a file; at "
+                    + "a terminal, and for the other ranks, it is empty.",
+            "The first rank that fails ends the job: the others get SIGTERM and, "
                     + "after the grace, SIGKILL, with everything they started. No rank outlives this command.",
             "java:CLASS in the program's place runs a Java class with the settings that kcp needs: native access, "
                     + "vector module, a temporary folder and a crash log of its own."

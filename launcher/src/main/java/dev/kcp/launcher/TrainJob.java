@@ -1,5 +1,6 @@
 package dev.kcp.launcher;
 
+import dev.kcp.Words;
 import dev.kcp.comm.Communicator;
 import dev.kcp.train.HeldOutText;
 import dev.kcp.train.LossLog;
@@ -63,7 +64,7 @@ record TrainJob(
             loop = new TrainLoop(config, corpus, communicator, rank.engine(), saving, verify, heldOut);
             summary = loop.run(listeners.stream().reduce(TrainListener::both).orElseThrow());
         } catch (RuntimeException failure) {
-            communicator.abort(failure.toString());
+            communicator.abort(Words.of(failure));
             throw failure;
         }
         if (shows) {

@@ -1,6 +1,7 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
+import dev.kcp.Words;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.comm.RankInfo;
@@ -56,7 +57,7 @@ record TrainRank(TrainEngine engine, Communicator communicator) implements AutoC
         try {
             return new TrainRank(new CpuTrainEngine(threads), communicator);
         } catch (RuntimeException failure) {
-            communicator.abort(failure.toString());
+            communicator.abort(Words.of(failure));
             communicator.close();
             throw failure;
         }

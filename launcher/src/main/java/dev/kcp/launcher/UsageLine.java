@@ -15,16 +15,21 @@ import picocli.CommandLine.UnmatchedArgumentException;
 /** What is wrong with a command line, in the words of its user rather than of the parser. */
 final class UsageLine {
     private static final Pattern CHOICE = Pattern.compile(
-            "Invalid value for option '([^']+)'.*: expected one of \\[(.*)] \\(case-insensitive\\) but was '(.*)'");
-    private static final Pattern NUMBER =
-            Pattern.compile("Invalid value for option '([^']+)'.*: '(.*)' is not an? (int|long|double)");
+            "Invalid value for option '([^']+)'.*: expected one of \\[(.*)] \\(case-insensitive\\) but was '(.*)'",
+            Pattern.DOTALL);
+    private static final Pattern NUMBER = Pattern.compile(
+            "Invalid value for option '([^']+)'.*: '(.*)' is not an? (int|long|double)", Pattern.DOTALL);
     private static final Pattern EMPTY_PATH =
-            Pattern.compile("Invalid value for option '([^']+)'.*a path is empty: path=.*");
+            Pattern.compile("Invalid value for option '([^']+)'.*a path is empty: path=.*", Pattern.DOTALL);
+    private static final Pattern BAD_PATH = Pattern.compile(
+            "Invalid value for option '([^']+)'.*: cannot convert '(.*)' to Path \\([^:]*: ([^:]*): .*",
+            Pattern.DOTALL);
     private static final Pattern NO_VALUE =
-            Pattern.compile("Missing required parameter for option '([^']+)'[^(]*\\((.*)\\)");
-    private static final Pattern FEW_VALUES =
-            Pattern.compile("option '([^']+)'.* requires at least (\\d+) values, but only (\\d+) were specified.*");
-    private static final Pattern MISSING = Pattern.compile("Missing required (?:options?|parameters?): (.*)");
+            Pattern.compile("Missing required parameter for option '([^']+)'[^(]*\\((.*)\\)", Pattern.DOTALL);
+    private static final Pattern FEW_VALUES = Pattern.compile(
+            "option '([^']+)'.* requires at least (\\d+) values, but only (\\d+) were specified.*", Pattern.DOTALL);
+    private static final Pattern MISSING =
+            Pattern.compile("Missing required (?:options?|parameters?): (.*)", Pattern.DOTALL);
     private static final Pattern OPTION = Pattern.compile("'(-[^']+)'");
     private static final Pattern QUOTED = Pattern.compile("'([^'=]+)=?([^']*)'");
 
@@ -51,6 +56,11 @@ final class UsageLine {
         match = EMPTY_PATH.matcher(text);
         if (match.matches()) {
             return match.group(1) + " is an empty path: " + OptionRange.name(match.group(1)) + "=";
+        }
+        match = BAD_PATH.matcher(text);
+        if (match.matches()) {
+            return match.group(1) + " is no path, " + match.group(3).toLowerCase(Locale.ROOT) + ": "
+                    + OptionRange.name(match.group(1)) + "=" + match.group(2);
         }
         match = NO_VALUE.matcher(text);
         if (match.matches()) {

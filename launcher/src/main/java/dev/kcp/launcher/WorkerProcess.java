@@ -83,7 +83,7 @@ final class WorkerProcess {
                 Long.toString(graceTenths),
                 scratch.toString(),
                 setsid.toString()));
-        guarded.addAll(command);
+        guarded.addAll(StandardInput.given(rank, command));
         ProcessBuilder builder = new ProcessBuilder(guarded);
         builder.environment().clear();
         builder.environment().putAll(environment);

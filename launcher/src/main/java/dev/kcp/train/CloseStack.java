@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import dev.kcp.Words;
 import java.util.ArrayDeque;
 import java.util.Deque;
 
@@ -21,7 +22,7 @@ final class CloseStack implements AutoCloseable {
             } catch (Exception failure) {
                 RuntimeException wrapped = failure instanceof RuntimeException runtime
                         ? runtime
-                        : new IllegalStateException("close failed: cause=" + failure, failure);
+                        : new IllegalStateException("close failed: cause=" + Words.of(failure), failure);
                 if (first == null) {
                     first = wrapped;
                 } else {

@@ -6,12 +6,16 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
 import picocli.CommandLine;
 
 /** What a newcomer mistypes: one line that names the option as it is typed, the value, and what would be right. */
@@ -88,6 +92,55 @@ class BadInputTest {
                 .asString()
                 .matches("kcp( \\w+)?: .*")
                 .endsWith(": " + message.replace("@", folder.toString()));
+    }
+
+    static Stream<Arguments> oddNames() {
+        List<String> names =
+                List.of("a\u001b[31m\r\u0007\u009b\u202eb\ud800\nkcp:\tdone", "\ud83d\ude80" + "x".repeat(16_000));
+        return Stream.of(
+                        "%s",
+                        "plan --%s",
+                        "plan --lengths %s",
+                        "plan --lengths 5 --world %s",
+                        "plan --lengths 5 --layout %s",
+                        "plan --lengths 5 --svg @/no/%s/f",
+                        "plan --cu-seqlens @/%s",
+                        "plan --lengths 5 --fragments @/%s",
+                        "conv --in @/%s --out @/new",
+                        "conv --in @/text --out @/no/%s/f",
+                        "conv --compare @/%s @/%s",
+                        "train --data @/%s",
+                        "train --data @/text --tokens %s",
+                        "train --data @/text --plot @/%s",
+                        "train --data @/text --save @/text/%s",
+                        "run -n %s -- true",
+                        "run -n 1 -- %s",
+                        "run -n 1 -- @/%s",
+                        "run -n 1 --env %s -- true",
+                        "run -n 1 --timeout %s -- true",
+                        "run -n 1 --filter-ranks %s -- true",
+                        "run -n 1 --log-dir @/text/%s -- true",
+                        "run -n 1 --error-file @/no/%s -- true",
+                        "bench %s",
+                        "bench forward --json @/no/%s/f",
+                        "doctor --need %s",
+                        "completion %s")
+                .flatMap(line -> names.stream().map(name -> Arguments.of(line, name)));
+    }
+
+    @ParameterizedTest
+    @MethodSource("oddNames")
+    void oddNameIsRefusedInOneLineThatATerminalShowsAsItIs(String line, String name) {
+        String[] words = Stream.of(line.split(" "))
+                .map(word -> word.replace("@", folder.toString()).replace("%s", name))
+                .toArray(String[]::new);
+        CommandLine kcp = Main.commandLine(Map.of(), words);
+        kcp.setErr(new PrintWriter(err, true));
+        assertThat(Main.run(kcp, words)).isBetween(2, 3);
+        assertThat(err.toString())
+                .hasSizeLessThan(3000)
+                .matches("kcp( \\w+)?: [^\\p{Cc}\\p{Cf}\\p{Cs}]+\n")
+                .doesNotContain("java.", "Exception", "dev.kcp");
     }
 
     @Test

@@ -80,11 +80,11 @@ class MainTest {
                 Arguments.of(new KcpException(KcpException.Code.DEADLINE, "late"), 6, "kcp: late"),
                 Arguments.of(new KcpException(KcpException.Code.DISAGREEMENT, "a\n  b\n"), 7, "kcp: a | b"),
                 Arguments.of(new KcpException(KcpException.Code.MISSING_DEVICE, "gpu"), 8, "kcp: gpu"),
-                Arguments.of(new IllegalStateException("odd"), 1, "kcp: java.lang.IllegalStateException: odd"),
-                Arguments.of(new IllegalArgumentException(), 2, "kcp: java.lang.IllegalArgumentException"),
-                Arguments.of(new java.io.IOException("disk"), 1, "kcp: java.io.IOException: disk"),
+                Arguments.of(new IllegalStateException("odd"), 1, "kcp: odd (--stack-traces shows where)"),
+                Arguments.of(new IllegalArgumentException(), 2, "kcp: it failed without a word"),
+                Arguments.of(new java.io.IOException("disk"), 1, "kcp: disk"),
                 Arguments.of(
-                        new UnsatisfiedLinkError("no x\nin y"), 1, "kcp: java.lang.UnsatisfiedLinkError: no x | in y"),
+                        new UnsatisfiedLinkError("no x\nin y"), 1, "kcp: no x | in y (--stack-traces shows where)"),
                 Arguments.of(new OutOfMemoryError("Java heap space"), 1, "kcp: out of memory: Java heap space"));
     }
 

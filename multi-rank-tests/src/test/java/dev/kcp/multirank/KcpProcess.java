@@ -1,6 +1,7 @@
 package dev.kcp.multirank;
 
 import dev.kcp.conv.Eventually;
+import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -63,6 +64,7 @@ public final class KcpProcess implements AutoCloseable {
             Path folder = Files.createTempDirectory("kcp-test-");
             String tag = UUID.randomUUID().toString();
             ProcessBuilder builder = new ProcessBuilder(command)
+                    .redirectInput(ProcessBuilder.Redirect.from(new File("/dev/null")))
                     .redirectOutput(folder.resolve("out").toFile())
                     .redirectError(folder.resolve("err").toFile());
             builder.environment().putAll(environment);

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Commands whose standard output is full, closed or left by its reader. */
+/** Commands whose standard output is full, closed or left by its reader, and ranks that read standard input. */
 @Timeout(120)
 class StandardOutputTest {
     private static final String PLAN = "plan --lengths 3x9000 --world 3000 --full";
@@ -53,6 +53,18 @@ class StandardOutputTest {
 
     private String err() throws IOException {
         return Files.readString(folder.resolve("err"), StandardCharsets.UTF_8);
+    }
+
+    @Test
+    void pipeAndFileAreReadByRankZeroAloneAndOnlyWhatItReads() throws Exception {
+        Files.writeString(folder.resolve("text"), "of a file\n");
+        String file = folder.resolve("text").toString();
+        assertThat(run(
+                        "printf '1\\n2\\n' | { \"$@\" true && \"$@\" cat; } && \"$@\" cat <'" + file
+                                + "' && \"$@\" cat </dev/null && \"$@\" cat <&-",
+                        "run -n 2 --"))
+                .isZero();
+        assertThat(folder.resolve("out")).hasContent("[rank 0] 1\n[rank 0] 2\n[rank 0] of a file\n");
     }
 
     @ParameterizedTest

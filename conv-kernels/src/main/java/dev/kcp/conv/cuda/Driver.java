@@ -2,6 +2,7 @@ package dev.kcp.conv.cuda;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.Words;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
@@ -105,7 +106,7 @@ final class Driver {
     }
 
     private static String firstLine(Throwable e) {
-        return String.valueOf(e.getMessage()).lines().findFirst().orElse(e.toString());
+        return Words.of(e).lines().findFirst().orElse("");
     }
 
     /** Throws unless the driver's call succeeded. */

@@ -5,6 +5,7 @@ import static org.bytedeco.openblas.global.openblas_nolapack.CblasRowMajor;
 import static org.bytedeco.openblas.global.openblas_nolapack.CblasTrans;
 
 import dev.kcp.KcpException;
+import dev.kcp.Words;
 import dev.kcp.tensor.HostMemory;
 import org.bytedeco.openblas.global.openblas_nolapack;
 
@@ -30,10 +31,7 @@ public final class Gemm {
             throw new KcpException(
                     KcpException.Code.MISSING_DEVICE,
                     "OpenBLAS cannot be loaded: cause="
-                            + String.valueOf(failure.getMessage())
-                                    .lines()
-                                    .findFirst()
-                                    .orElse(""),
+                            + Words.of(failure).lines().findFirst().orElse(""),
                     failure);
         }
     }

@@ -4,6 +4,7 @@ import static org.bytedeco.cuda.global.cublas.*;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.Words;
 import dev.kcp.conv.cuda.CudaStream;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
@@ -95,7 +96,7 @@ final class Cublas implements AutoCloseable {
     }
 
     private static String firstLine(Throwable e) {
-        return String.valueOf(e.getMessage()).lines().findFirst().orElse(e.toString());
+        return Words.of(e).lines().findFirst().orElse("");
     }
 
     /** Version of the loaded library, as major * 10000 + minor * 100 + patch. */

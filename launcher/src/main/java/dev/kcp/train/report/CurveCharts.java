@@ -4,6 +4,7 @@ import de.erichseifert.vectorgraphics2d.Document;
 import de.erichseifert.vectorgraphics2d.VectorGraphics2D;
 import de.erichseifert.vectorgraphics2d.svg.SVGProcessor;
 import de.erichseifert.vectorgraphics2d.util.PageSize;
+import dev.kcp.Words;
 import java.awt.BasicStroke;
 import java.awt.Color;
 import java.awt.Font;
@@ -88,8 +89,9 @@ public final class CurveCharts {
             } catch (OutOfMemoryError memory) {
                 throw memory;
             } catch (Error | RuntimeException missing) {
-                // Of many kinds: without fonts it is a plain Error, without libraries a LinkageError, or an InternalError.
-                return Optional.of(missing.toString());
+                // Of many kinds: without fonts it is a plain Error, without libraries a LinkageError, or an
+                // InternalError.
+                return Optional.of(Words.of(missing));
             }
         }
     }
