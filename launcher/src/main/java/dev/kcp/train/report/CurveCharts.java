@@ -88,7 +88,8 @@ public final class CurveCharts {
             } catch (OutOfMemoryError memory) {
                 throw memory;
             } catch (Error | RuntimeException missing) {
-                // Of many kinds: without fonts it is a plain Error, without libraries a LinkageError, or an InternalError.
+                // Of many kinds: without fonts it is a plain Error, without libraries a LinkageError, or an
+                // InternalError.
                 return Optional.of(missing.toString());
             }
         }
