@@ -4,6 +4,7 @@ import dev.kcp.KcpException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.SequencedMap;
@@ -16,6 +17,7 @@ import picocli.CommandLine.ParameterException;
 public final class Main {
     private static final String STACK_TRACES = "--stack-traces";
     private static final String COMPLETION = "completion";
+    private static final String RUN = "run";
 
     /** Every command, in the order of the usage text; a new one is one line here. */
     private static final SequencedMap<String, Function<Map<String, String>, Object>> COMMANDS = new LinkedHashMap<>();
@@ -23,7 +25,7 @@ public final class Main {
     static {
         COMMANDS.put("train", TrainCommand::new);
         COMMANDS.put("conv", ConvCommand::new);
-        COMMANDS.put("run", RunCommand::new);
+        COMMANDS.put(RUN, RunCommand::new);
         COMMANDS.put("plan", environment -> new PlanCommand());
         COMMANDS.put("bench", BenchCommand::new);
         COMMANDS.put("doctor", DoctorCommand::new);
@@ -35,6 +37,7 @@ public final class Main {
 
     /** Runs the command and ends the process with its exit code. */
     public static void main(String[] args) {
+        UserHome.settle();
         System.exit(run(System.getenv(), args));
     }
 
@@ -50,6 +53,10 @@ public final class Main {
 
     static int run(CommandLine kcp, String... args) {
         try {
+            // Those of kcp run may be a program's.
+            if (args.length > 0 && !args[0].equals(RUN)) {
+                RawArguments.lastOf(List.of(args)).requireText(args.length);
+            }
             return kcp.execute(args);
         } catch (Throwable failure) { // picocli hands on Errors: a missing native library, memory
             return report(failure, kcp);
@@ -81,13 +88,14 @@ public final class Main {
         });
         kcp.setExpandAtFiles(false);
         kcp.setUsageHelpWidth(110);
+        kcp.setColorScheme(CommandLine.Help.defaultColorScheme(Terminal.style(environment)));
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
         kcp.setParameterExceptionHandler((wrong, args) -> usage(wrong));
         kcp.setExecutionExceptionHandler((failure, command, parsed) -> report(failure, kcp));
         // A mistyped option is not one more path of --data.
         Optional.ofNullable(kcp.getSubcommands().get("train"))
                 .ifPresent(train -> train.setUnmatchedOptionsAllowedAsOptionParameters(false));
-        Optional.ofNullable(kcp.getSubcommands().get("run")).ifPresent(run -> {
+        Optional.ofNullable(kcp.getSubcommands().get(RUN)).ifPresent(run -> {
             // The words after the program's name are the program's, whatever they look like.
             run.setStopAtPositional(true);
             run.setDefaultValueProvider(new EnvironmentDefaults(environment));
