@@ -1,8 +1,11 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.io.UncheckedIOException;
+import java.nio.file.FileSystemException;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -38,7 +41,8 @@ public final class Main {
     /** Runs the command and ends the process with its exit code. */
     public static void main(String[] args) {
         UserHome.settle();
-        System.exit(run(System.getenv(), args));
+        PrintedOutput printed = PrintedOutput.install();
+        System.exit(printed.exitCode(run(System.getenv(), args)));
     }
 
     /**
@@ -115,6 +119,9 @@ public final class Main {
                 switch (failure) {
                     case KcpException known -> known.getMessage();
                     case IllegalArgumentException wrong when wrong.getMessage() != null -> wrong.getMessage();
+                    case UncheckedIOException io
+                    when io.getMessage() != null -> io.getMessage() + " cause=" + FileFailures.reason(io.getCause());
+                    case FileSystemException file -> FileFailures.reason(file) + ": file=" + file.getFile();
                     case OutOfMemoryError memory -> "out of memory: " + memory.getMessage();
                     default -> failure.toString();
                 };
@@ -132,6 +139,8 @@ public final class Main {
         return switch (failure) {
             case KcpException known -> known.code().exitCode();
             case IllegalArgumentException wrong -> ExitCode.USAGE;
+            case FileSystemException file -> ExitCode.BAD_DATA;
+            case UncheckedIOException io when io.getCause() instanceof FileSystemException -> ExitCode.BAD_DATA;
             default -> ExitCode.FAILED;
         };
     }
@@ -162,8 +171,9 @@ public final class Main {
                 "  kcp plan --lengths 100,156 --world 2",
                 "  kcp doctor",
                 "",
-                "Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
-                "6 hang or deadline, 7 ranks disagree, 8 missing device or library, 130/143 interrupted/terminated.",
+                "Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input or unwritable output, 4 rendezvous,",
+                "5 a rank failed, 6 hang or deadline, 7 ranks disagree, 8 missing device or library,",
+                "130/143 interrupted/terminated, 141 stdout was closed.",
                 "Environment: KCP_JDK (JDK folder to use), KCP_JAVA_OPTS (options for the JVM), KCP_STACK_TRACES."
             })
     static final class KcpCommand implements java.util.concurrent.Callable<Integer> {

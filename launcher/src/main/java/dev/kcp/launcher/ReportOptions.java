@@ -61,7 +61,7 @@ final class ReportOptions {
         if (plot != null && curves.points().isEmpty()) {
             System.err.println("kcp: no step was left to make, so nothing is drawn: plot=" + plot);
         } else if (plot != null) {
-            CurveCharts.write(plot, curves.points());
+            OutputFile.write("plot", plot, CurveCharts.picture(CurveCharts.isSvg(plot), curves.points()));
         }
         if (report != null) {
             Partition first = Partition.of(
@@ -69,17 +69,17 @@ final class ReportOptions {
                     new Packer(corpus, config.tokens(), config.seed()).next().cuSeqlens(),
                     summary.world(),
                     config.align());
-            new RunReport(
-                            "kcp train",
-                            results(summary),
-                            settings(config, corpus, summary),
-                            curves.points(),
-                            Optional.of(PlanSvg.write(PlanReport.of(
-                                    first,
-                                    config.layout().label(),
-                                    config.align(),
-                                    config.shape().channels()))))
-                    .write(report);
+            RunReport page = new RunReport(
+                    "kcp train",
+                    results(summary),
+                    settings(config, corpus, summary),
+                    curves.points(),
+                    Optional.of(PlanSvg.write(PlanReport.of(
+                            first,
+                            config.layout().label(),
+                            config.align(),
+                            config.shape().channels()))));
+            OutputFile.write("report", report, page.html());
         }
     }
 

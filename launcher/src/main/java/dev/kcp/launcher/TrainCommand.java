@@ -42,7 +42,7 @@ import picocli.CommandLine.Spec;
             "  kcp train --data book.txt --save run1 --every 50 --resume",
             "  kcp train --data texts/ --held-out other.txt --held-out-every 50",
             "",
-            "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
+            "Exit codes: 0 done, 2 usage, 3 bad input or unwritable output, 4 rendezvous, 5 a rank failed,",
             "6 deadline, 7 ranks disagree or a verified step differs, 8 missing device or library,",
             "130/143 interrupted/terminated, with --save after the state was saved."
         })

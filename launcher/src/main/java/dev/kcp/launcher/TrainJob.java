@@ -63,11 +63,11 @@ record TrainJob(
             communicator.abort(failure.toString());
             throw failure;
         }
-        if (curves != null) {
-            reports.write(config, corpus, curves, summary);
-        }
         if (shows) {
             System.out.println(summary.toJson());
+        }
+        if (curves != null) {
+            reports.write(config, corpus, curves, summary);
         }
         return loop.wasStopped() ? ExitCode.TERMINATED : ExitCode.DONE;
     }

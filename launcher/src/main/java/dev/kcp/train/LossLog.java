@@ -1,8 +1,8 @@
 package dev.kcp.train;
 
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
@@ -29,21 +29,28 @@ public final class LossLog implements TrainListener, AutoCloseable {
         try {
             this.channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
         } catch (IOException failure) {
-            throw new KcpException(
-                    KcpException.Code.BAD_DATA,
-                    "the loss log cannot be written: file=" + file + " cause=" + FileFailures.reason(failure),
-                    failure);
+            throw failed(failure);
         }
+    }
+
+    private KcpException failed(IOException failure) {
+        return new KcpException(
+                KcpException.Code.BAD_DATA,
+                "the loss log cannot be written: file=" + file + " cause=" + FileFailures.reason(failure),
+                failure);
     }
 
     @Override
     public void onBegin(int stepsBefore) {
+        if (!Files.isRegularFile(file)) {
+            return; // A device or pipe holds no lines.
+        }
         try {
             // Cut, not written anew: whoever kills this process here loses nothing.
             channel.truncate(stepsBefore == 0 ? 0 : endOfLine(Files.readAllBytes(file), stepsBefore));
             channel.position(channel.size());
         } catch (IOException failure) {
-            throw new UncheckedIOException("the loss log cannot be written: file=" + file, failure);
+            throw failed(failure);
         }
     }
 
@@ -72,7 +79,7 @@ public final class LossLog implements TrainListener, AutoCloseable {
                 channel.write(line);
             }
         } catch (IOException failure) {
-            throw new UncheckedIOException("the loss log cannot be written: file=" + file, failure);
+            throw failed(failure);
         }
     }
 
@@ -81,7 +88,7 @@ public final class LossLog implements TrainListener, AutoCloseable {
         try {
             channel.close();
         } catch (IOException failure) {
-            throw new UncheckedIOException("the loss log cannot be closed: file=" + file, failure);
+            throw failed(failure);
         }
     }
 }

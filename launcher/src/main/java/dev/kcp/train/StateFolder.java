@@ -1,6 +1,7 @@
 package dev.kcp.train;
 
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;

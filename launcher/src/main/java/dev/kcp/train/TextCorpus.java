@@ -1,6 +1,7 @@
 package dev.kcp.train;
 
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.FileVisitOption;

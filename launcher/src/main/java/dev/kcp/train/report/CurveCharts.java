@@ -15,7 +15,6 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
@@ -86,25 +85,21 @@ public final class CurveCharts {
     }
 
     /**
-     * Writes all charts as one picture.
+     * All charts as one picture, SVG or PNG.
      *
-     * @param file ends in .svg or .png
      * @param points at least one
-     * @throws KcpException with {@code BAD_DATA} if the file cannot be written
      */
-    public static void write(Path file, List<Curves.Point> points) {
-        try {
-            if (isSvg(file)) {
-                Files.writeString(file, picture(List.of(Kind.values()), points, Size.WIDE));
-            } else {
-                ImageIO.write(bitmap(points), "png", file.toFile());
-            }
-        } catch (IOException failure) {
-            throw new KcpException(
-                    KcpException.Code.BAD_DATA,
-                    "the picture cannot be written: plot=" + file + " cause=" + failure.getMessage(),
-                    failure);
+    public static byte[] picture(boolean isSvg, List<Curves.Point> points) {
+        if (isSvg) {
+            return picture(List.of(Kind.values()), points, Size.WIDE).getBytes(StandardCharsets.UTF_8);
         }
+        ByteArrayOutputStream png = new ByteArrayOutputStream();
+        try {
+            ImageIO.write(bitmap(points), "png", png);
+        } catch (IOException inMemory) {
+            throw new UncheckedIOException(inMemory);
+        }
+        return png.toByteArray();
     }
 
     /** Whether the name ends in .svg; a name that ends in neither .svg nor .png is an {@link IllegalArgumentException}. */
