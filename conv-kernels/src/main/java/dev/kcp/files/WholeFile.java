@@ -126,9 +126,12 @@ public final class WholeFile {
         return at;
     }
 
-    /** Whether this is an output that a process has open, such as /dev/stdout: the name says nothing about the file. */
-    private static boolean isOpenFile(Path path) {
-        return path.startsWith("/proc");
+    /** Whether this is an output that a process has open, such as /dev/fd/1: the link's text does not lead to the file. */
+    private static boolean isOpenFile(Path path) throws IOException {
+        Path folder = path.getParent();
+        return folder != null
+                && Files.isDirectory(folder)
+                && folder.toRealPath().startsWith("/proc");
     }
 
     private static void replace(Path target, Content content, boolean isDurable) throws IOException {

@@ -151,9 +151,13 @@ class WholeFileTest {
             Path link = Files.createSymbolicLink(folder.resolve("stdout"), descriptor);
             WholeFile.write(link, "written,");
             WholeFile.remove(link);
+            Path alias = Path.of("/dev/fd").resolve(descriptor.getFileName());
+            WholeFile.requireWritable(alias);
+            WholeFile.write(alias, "again,");
+            WholeFile.remove(alias);
             open.write("printed".getBytes(StandardCharsets.US_ASCII));
         }
-        assertThat(file).hasContent("printed,written,printed");
+        assertThat(file).hasContent("printed,written,again,printed");
     }
 
     private static Path descriptorOf(Path file) throws IOException {

@@ -64,6 +64,18 @@ class RendezvousFileTest {
     }
 
     @Test
+    void whatIsNoPlainFileIsNotReplaced() throws Exception {
+        RendezvousFile file = file();
+        assertThat(new ProcessBuilder("mkfifo", file.path().toString()).start().waitFor())
+                .isZero();
+        assertThatThrownBy(() -> file.write(ENTRY))
+                .isInstanceOf(KcpException.class)
+                .hasMessageContaining("a device, link or folder has its name");
+        assertThat(Files.getAttribute(file.path(), "isOther")).isEqualTo(true);
+        assertThat(folder.toFile().list()).containsExactly("meet");
+    }
+
+    @Test
     void leftoverOfADeadJobIsPassedOver() throws Exception {
         int deadPort;
         try (ServerSocket closed = new ServerSocket(0)) {
