@@ -44,9 +44,8 @@ record JobEnvironment(int worldSize, String masterHost, int masterPort, String j
         Map<String, String> variables = new HashMap<>(own);
         variables
                 .keySet()
-                .removeIf(name -> name.equals(CHOICE)
-                        || name.startsWith(EnvironmentDefaults.PREFIX)
-                        || name.startsWith(GIVEN));
+                .removeIf(name ->
+                        name.equals(CHOICE) || name.startsWith(EnvironmentDefaults.PREFIX) || name.startsWith(GIVEN));
         own.forEach((name, given) -> {
             if (name.startsWith(GIVEN)) {
                 String original = name.substring(GIVEN.length());

@@ -97,7 +97,8 @@ final class RawArguments {
                 words.append(" \"${w").append(i).append("%x}\"");
             }
         }
-        List<String> wrapped = new ArrayList<>(List.of("/bin/sh", "-c", script.append(words).toString(), "kcp-words"));
+        List<String> wrapped =
+                new ArrayList<>(List.of("/bin/sh", "-c", script.append(words).toString(), "kcp-words"));
         wrapped.addAll(command);
         return wrapped;
     }

@@ -164,7 +164,8 @@ final class TrainCommand implements Callable<Integer> {
         }
         TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
         HeldOutText heldOut = heldOutOptions.text(allowBinary, separated).orElse(null);
-        Progress.Style progress = terminal || Terminal.canRewrite(environment) ? Progress.Style.BAR : Progress.Style.LINES;
+        Progress.Style progress =
+                terminal || Terminal.canRewrite(environment) ? Progress.Style.BAR : Progress.Style.LINES;
         TrainJob job = new TrainJob(config, corpus, heldOut, verify, faults, lossLog, reportOptions, progress);
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);

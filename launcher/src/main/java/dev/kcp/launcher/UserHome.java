@@ -26,8 +26,7 @@ final class UserHome {
     }
 
     private static Path ownFolder(Path temporary) {
-        FileAttribute<?> ownerOnly =
-                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
+        FileAttribute<?> ownerOnly = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
         try {
             Object user = Files.getAttribute(Path.of("/proc/self"), "unix:uid");
             Path folder = temporary.resolve("kcp-home-" + user);

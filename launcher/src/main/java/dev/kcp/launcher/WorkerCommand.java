@@ -52,11 +52,7 @@ final class WorkerCommand {
      * @param classPath what comes before kcp's own class path, or null
      */
     static LaunchSpec.RankCommand ofClass(
-            String mainClass,
-            List<String> jvmArguments,
-            Set<String> chosen,
-            String classPath,
-            List<String> arguments) {
+            String mainClass, List<String> jvmArguments, Set<String> chosen, String classPath, List<String> arguments) {
         String own = absoluteClassPath(System.getProperty("java.class.path"));
         String all = classPath == null || classPath.isEmpty() ? own : classPath + File.pathSeparator + own;
         return (rank, scratch) -> {
