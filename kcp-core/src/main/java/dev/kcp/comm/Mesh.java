@@ -152,6 +152,11 @@ final class Mesh {
         }
     }
 
+    /** Why the groups ended, as all ranks agreed, or null where they did not. */
+    Failure failure() {
+        return end.agreed();
+    }
+
     /** Throws if the groups have ended. */
     void checkAlive() {
         end.checkAlive();

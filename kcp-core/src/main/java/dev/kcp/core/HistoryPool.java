@@ -151,7 +151,18 @@ final class HistoryPool {
         pendingRegions--;
     }
 
-    synchronized int pendingRegions() {
-        return pendingRegions;
+    /**
+     * Checks that no region is still to be recomputed from the rows; ends the group if one is.
+     *
+     * @throws IllegalStateException if one is
+     */
+    synchronized void checkNotPending() {
+        if (pendingRegions > 0) {
+            IllegalStateException refusal = new IllegalStateException(
+                    "the handle is needed by a checkpointed region that is still to be recomputed: call=" + call.label()
+                            + " pendingRegions=" + pendingRegions);
+            context.communicator().abort(call.label() + ": " + refusal.getMessage());
+            throw refusal;
+        }
     }
 }

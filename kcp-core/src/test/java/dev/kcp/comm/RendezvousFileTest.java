@@ -12,13 +12,11 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Ranks that share a folder and nothing else. */
-@Timeout(60)
 class RendezvousFileTest {
     private static final RendezvousFile.Entry ENTRY =
             new RendezvousFile.Entry("world", new HostAndPort("127.0.0.1", 4711), "job-1", "hush");

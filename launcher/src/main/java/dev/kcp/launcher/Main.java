@@ -6,6 +6,7 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.io.UncheckedIOException;
 import java.nio.file.FileSystemException;
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -90,6 +91,7 @@ public final class Main {
                 kcp.addSubcommand(make.apply(environment));
             }
         });
+        kcp.registerConverter(Path.class, Main::path);
         kcp.setExpandAtFiles(false);
         kcp.setUsageHelpWidth(110);
         kcp.setColorScheme(CommandLine.Help.defaultColorScheme(Terminal.style(environment)));
@@ -148,6 +150,19 @@ public final class Main {
     /** {@code text} without line breaks: a refusal is one line, so that logs and scripts can hold it. */
     static String oneLine(String text) {
         return text.strip().replaceAll("\\s*\\R\\s*", " | ");
+    }
+
+    /** A line for the user on stderr, beside a command's work. */
+    static void note(String text) {
+        System.err.println("kcp: " + oneLine(text));
+    }
+
+    /** An empty path is mostly a variable that a script forgot to set; elsewhere it would mean the current folder. */
+    static Path path(String text) {
+        if (text.isEmpty()) {
+            throw new IllegalArgumentException("a path is empty: path=");
+        }
+        return Path.of(text);
     }
 
     private static void print(PrintWriter err, String text) {

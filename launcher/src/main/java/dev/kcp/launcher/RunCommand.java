@@ -127,7 +127,7 @@ final class RunCommand implements Callable<Integer> {
     private List<String> jvmArguments = List.of();
 
     @Option(names = "--class-path", paramLabel = "PATH", description = "Class path of java:CLASS, before kcp's own.")
-    private String classPath;
+    private Path classPath;
 
     @Option(names = "--dry-run", description = "Print each rank's variables and command line, and start nothing.")
     private boolean dryRun;
@@ -228,7 +228,11 @@ final class RunCommand implements Callable<Integer> {
                         "no class is named behind java: as in java:com.example.Train: program=" + program.getFirst());
             }
             base = WorkerCommand.ofClass(
-                    mainClass, flags, variables().keySet(), classPath, program.subList(1, program.size()));
+                    mainClass,
+                    flags,
+                    variables().keySet(),
+                    classPath == null ? null : classPath.toString(),
+                    program.subList(1, program.size()));
         } else if (!flags.isEmpty() || classPath != null) {
             throw new IllegalArgumentException(
                     "--jvm-arg and --class-path are for java:CLASS: program=" + program.getFirst());

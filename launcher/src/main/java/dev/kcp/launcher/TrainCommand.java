@@ -11,8 +11,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.function.Consumer;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -162,8 +164,14 @@ final class TrainCommand implements Callable<Integer> {
             reportOptions.check();
             OutputFile.require("loss-log", lossLog);
         }
-        TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
-        HeldOutText heldOut = heldOutOptions.text(allowBinary, separated).orElse(null);
+        Map<String, Path> outputs = outputs();
+        Consumer<String> notes = isOtherRank(me) || chosenDevice != null ? note -> {} : Main::note;
+        TextCorpus corpus = TextCorpus.read(data, allowBinary, separated, outputs, notes);
+        HeldOutText heldOut =
+                heldOutOptions.text(allowBinary, separated, outputs, notes).orElse(null);
+        if (heldOut != null) {
+            heldOut.tellLearnt(corpus, notes);
+        }
         Progress.Style progress =
                 terminal || Terminal.canRewrite(environment) ? Progress.Style.BAR : Progress.Style.LINES;
         TrainJob job = new TrainJob(config, corpus, heldOut, verify, faults, lossLog, reportOptions, progress);
@@ -210,6 +218,15 @@ final class TrainCommand implements Callable<Integer> {
 
     private Saving saving(StopRequest stop) {
         return stop == null ? null : saveOptions.saving(stop::isAsked).orElseThrow();
+    }
+
+    /** What this command writes, which is no text to read. */
+    private Map<String, Path> outputs() {
+        Map<String, Path> outputs = reportOptions.outputs();
+        outputs.put("save", saveOptions.folder());
+        outputs.put("loss-log", lossLog);
+        outputs.values().removeIf(Objects::isNull);
+        return outputs;
     }
 
     /** Whether another rank than this process writes what the job leaves. */

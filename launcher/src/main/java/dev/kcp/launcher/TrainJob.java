@@ -43,6 +43,9 @@ record TrainJob(
         Communicator communicator = rank.communicator();
         boolean shows = communicator.rank() == 0;
         Curves curves = reports.isWanted() && shows ? new Curves(config.stepTokens()) : null;
+        if (curves != null) {
+            reports.tellWhetherDrawn();
+        }
         TrainLoop loop;
         TrainSummary summary;
         try (Progress steps = Progress.of(shows ? progress : Progress.Style.NONE, config.steps(), System.out);

@@ -12,11 +12,9 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-@Timeout(60)
 class OutputPumpTest {
     private final ByteArrayOutputStream seen = new ByteArrayOutputStream();
     private final OutputSink sink = new OutputSink(seen, new ReentrantLock(), e -> {});

@@ -4,7 +4,6 @@ import de.erichseifert.vectorgraphics2d.Document;
 import de.erichseifert.vectorgraphics2d.VectorGraphics2D;
 import de.erichseifert.vectorgraphics2d.svg.SVGProcessor;
 import de.erichseifert.vectorgraphics2d.util.PageSize;
-import dev.kcp.KcpException;
 import java.awt.BasicStroke;
 import java.awt.Color;
 import java.awt.Font;
@@ -18,6 +17,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.function.ToDoubleFunction;
 import javax.imageio.ImageIO;
 import org.knowm.xchart.XYChart;
@@ -65,22 +65,33 @@ public final class CurveCharts {
         TIME
     }
 
+    static {
+        // Before the first use of AWT, which else looks for the display that DISPLAY names, to draw into files.
+        System.setProperty("java.awt.headless", "true");
+    }
+
     private CurveCharts() {}
 
-    /**
-     * Makes sure that this machine can draw, so that a long run does not end without its picture.
-     *
-     * @throws KcpException with {@code MISSING_DEVICE} if Java's drawing needs a library that is not there
-     */
-    public static void checkDrawing() {
-        try {
-            svg(Kind.LOSS, List.of(new Curves.Point(1, 1, 1, 1, 1, 0, 0)), Size.NARROW);
-        } catch (LinkageError | RuntimeException missing) {
-            throw new KcpException(
-                    KcpException.Code.MISSING_DEVICE,
-                    "Java cannot draw on this machine; it needs libfreetype, libfontconfig and a font: cause="
-                            + missing,
-                    missing);
+    /** Why this machine cannot draw, where it cannot: Java's drawing needs libraries and a font. */
+    public static Optional<String> cannotDraw() {
+        return Drawing.FAILURE;
+    }
+
+    /** Tried once. */
+    private static final class Drawing {
+        private static final Optional<String> FAILURE = failure();
+
+        private static Optional<String> failure() {
+            try {
+                svg(Kind.LOSS, List.of(new Curves.Point(1, 1, 1, 1, 1, 0, 0)), Size.NARROW);
+                return Optional.empty();
+            } catch (OutOfMemoryError memory) {
+                throw memory;
+            } catch (Error | RuntimeException missing) {
+                // Of many kinds: without fonts it is a plain Error, without libraries a LinkageError, or an
+                // InternalError.
+                return Optional.of(missing.toString());
+            }
         }
     }
 

@@ -51,6 +51,8 @@ public record RunReport(
         page.append("<h2>Curves</h2>\n");
         if (points.isEmpty()) {
             page.append("<p class=\"note\">This process made no step.</p>\n");
+        } else if (CurveCharts.cannotDraw().isPresent()) {
+            page.append("<p class=\"note\">Java could not draw on the machine of this run.</p>\n");
         } else {
             chart(page, CurveCharts.Kind.LOSS, "Loss by step: " + figures(Curves.Point::loss, "%.3f"));
             chart(page, CurveCharts.Kind.SPEED, "Tokens per second by step");
