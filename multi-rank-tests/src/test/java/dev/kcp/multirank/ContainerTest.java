@@ -42,7 +42,8 @@ class ContainerTest {
                     "namespaces are forbidden");
             // Nothing but the JVM is left of the words that lead to it: it is process 1.
             Process container = shell.start(NAMESPACES + "sh -c '" + ROOM + " && exec " + user + " " + TRAIN + "'");
-            Eventually.reach("both ranks train", () -> isTraining(shell));
+            Eventually.reach("both ranks train", () -> isTraining(shell) || !container.isAlive());
+            assertThat(container.isAlive()).as(shell.err()).isTrue();
             long pid = shell.processes().stream()
                     .filter(found -> whom.equals("rank 1") ? found.isRank(1) : isLauncher(found))
                     .toList()

@@ -10,13 +10,16 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.UUID;
 
-/** Lines of bash in which {@code "$KCP"} is the {@code kcp} script of this checkout, with the classes under test. */
+/**
+ * Lines of bash in which {@code "$KCP"} is the {@code kcp} script of this checkout, with the classes under test, and
+ * {@code "$TEXT"} a file of a few words.
+ */
 final class KcpShell implements AutoCloseable {
     private final Path folder;
     private final Path temporary;
     private final String tag = UUID.randomUUID().toString();
 
-    /** @param folder where lines run; it holds a text of a few words, text.txt, and the temporary folder tmp */
+    /** @param folder where lines run; it holds text.txt and the temporary folder tmp */
     KcpShell(Path folder) throws IOException {
         this.folder = folder;
         this.temporary = Files.createDirectories(folder.resolve("tmp"));
@@ -31,6 +34,7 @@ final class KcpShell implements AutoCloseable {
         Path root = Path.of(System.getProperty("kcp.root"));
         builder.environment().keySet().removeIf(name -> name.startsWith("KCP_"));
         builder.environment().put("ROOT", root.toString());
+        builder.environment().put("TEXT", "text.txt");
         builder.environment().put("KCP", root.resolve("kcp").toString());
         builder.environment().put("KCP_CLASSPATH", System.getProperty("java.class.path"));
         builder.environment().put("KCP_JDK", System.getProperty("java.home"));

@@ -23,15 +23,15 @@ import org.junit.jupiter.params.provider.MethodSource;
 /** Every command once in each of the odd surroundings that people have, started by the {@code kcp} script. */
 @Execution(ExecutionMode.CONCURRENT)
 class SurroundingsTest {
-    private static final String TRAIN = "train --data text.txt --steps 1 --layers 1 --channels 8 --tokens 16";
+    private static final String TRAIN = "train --data \"$TEXT\" --steps 1 --layers 1 --channels 8 --tokens 16";
 
-    /** The shortest form of each command; run as a shell reads it, in a folder that holds text.txt. */
+    /** A short form of each command, with files where it takes some; a shell reads it. */
     private static final List<String> COMMANDS = List.of(
             "--help",
             TRAIN,
-            "conv --compare \"$ROOT\"/docs/example.safetensors \"$ROOT\"/docs/example.safetensors",
-            "run -n 1 -- echo ran",
-            "plan --lengths 5,11",
+            "conv --in \"$ROOT\"/docs/example.safetensors --out \"$TEXT.conv\"",
+            "run -n 1 --log-dir \"$TEXT.logs\" --tee -- cat \"$TEXT\"",
+            "plan --lengths 5,11 --json \"$TEXT.plan\"",
             "bench forward --shapes 64x8x1 --iterations 1",
             "doctor",
             "completion");
@@ -46,10 +46,10 @@ class SurroundingsTest {
                 "export JAVA_TOOL_OPTIONS=-XX:+UseG1GC JDK_JAVA_OPTIONS=-agentlib:none _JAVA_OPTIONS='-Xms1g -Xmx2m'; "
                         + "TERM=xterm NO_COLOR=1 script -qec 'KCP' /dev/null </dev/null",
                 0),
-        /** In a folder whose name is no UTF-8. */
+        /** In a folder whose name is no UTF-8, with files whose names are. */
         POSIX_LOCALE_AND_DUMB_TERMINAL(
-                "d=$(printf 'caf\\351'); mkdir \"$d\"; cp text.txt \"$d\"; cd \"$d\"; unset LANG LC_CTYPE; "
-                        + "LC_ALL=C TERM=dumb script -qec 'KCP' /dev/null </dev/null",
+                "d=$(printf 'caf\\351'); mkdir \"$d\"; cd \"$d\"; export TEXT=$(printf '\\303\\251'); "
+                        + "cp ../text.txt $TEXT; unset LANG LC_CTYPE; LC_ALL=C TERM=dumb script -qec 'KCP' /dev/null </dev/null",
                 0),
         USER_WITHOUT_A_HOME(USER + " env -u HOME sh -c 'KCP'", 0),
         FULL_DISK_BEHIND_STDOUT("KCP >/dev/full", 3),
@@ -168,7 +168,7 @@ class SurroundingsTest {
     void ownFilesWithOtherLettersAreTheOnesThatWereNamed() throws Exception {
         Result result = shell.run("export LC_ALL=C; mkdir \"$(printf '\\303\\274')\"; cd \"$(printf '\\303\\274')\"; "
                 + "cp ../text.txt \"$(printf '\\303\\251.txt')\"; \"$KCP\" "
-                + TRAIN.replace("text.txt", "\"$(printf '\\303\\251.txt')\"")
+                + TRAIN.replace("$TEXT", "$(printf '\\303\\251.txt')")
                 + " --world 2 --save runs >&2; ls runs; ls -b ..");
         assertThat(result.out().lines())
                 .as(result.err())
