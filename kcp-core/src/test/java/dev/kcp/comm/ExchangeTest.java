@@ -206,8 +206,8 @@ class ExchangeTest {
     @ValueSource(strings = {"local", "tcp"})
     void wrongArgumentsAreRefusedBeforeTheCallCounts(String transport) throws Exception {
         Ranks.run(transport, 2, c -> {
-            Segment toSelf = new Segment(c.rank(), 0, 8);
-            Segment toNobody = new Segment(2, 0, 8);
+            Segment toSelf = new Segment(c.rank(), 0, 0);
+            Segment toNobody = new Segment(2, 0, 0);
             assertThatThrownBy(() -> c.exchange(HALO, List.of(toSelf), List.of()))
                     .isInstanceOf(IllegalArgumentException.class)
                     .hasMessageContaining("peer=" + c.rank());

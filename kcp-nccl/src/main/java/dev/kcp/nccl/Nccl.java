@@ -2,6 +2,7 @@ package dev.kcp.nccl;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.files.NativeFolder;
 import java.nio.file.Path;
 import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.cuda.global.nccl;
@@ -43,7 +44,10 @@ final class Nccl {
             version();
         } catch (LinkageError e) {
             throw new KcpException(
-                    Code.MISSING_DEVICE, "NCCL cannot be loaded (" + e.getMessage() + "): library=" + library, e);
+                    Code.MISSING_DEVICE,
+                    "NCCL cannot be loaded (" + NativeFolder.reason(e, NativeFolder.ofJavaCpp()) + "): library="
+                            + library,
+                    e);
         }
     }
 

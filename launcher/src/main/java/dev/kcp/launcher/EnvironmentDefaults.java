@@ -6,6 +6,7 @@ import java.util.Map;
 import picocli.CommandLine.IDefaultValueProvider;
 import picocli.CommandLine.Model.ArgSpec;
 import picocli.CommandLine.Model.OptionSpec;
+import picocli.CommandLine.ParameterException;
 
 /** Takes options of {@code kcp run} that were not given from the environment: {@code --log-dir} from KCP_RUN_LOG_DIR. */
 final class EnvironmentDefaults implements IDefaultValueProvider {
@@ -22,6 +23,11 @@ final class EnvironmentDefaults implements IDefaultValueProvider {
         if (argument instanceof OptionSpec option && !option.isMultiValue() && !option.usageHelp()) {
             String value = environment.get(name(option.longestName()));
             if (value != null && !value.isEmpty()) {
+                if (value.indexOf('\uFFFD') >= 0) {
+                    throw new ParameterException(
+                            argument.command().commandLine(),
+                            "a variable is not UTF-8: name=" + name(option.longestName()) + " value=" + value);
+                }
                 return value;
             }
         }

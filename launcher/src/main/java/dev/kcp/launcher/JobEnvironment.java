@@ -33,10 +33,29 @@ record JobEnvironment(int worldSize, String masterHost, int masterPort, String j
     /** The user's choice among launchers, which this launcher settles, and options of this launcher. */
     private static final String CHOICE = "KCP_LAUNCHER";
 
-    /** This process's variables as far as ranks are to have them: nothing that is meant for their launcher. */
+    /** What the {@code kcp} script keeps from the JVM that it starts, behind this prefix and a "=" where it was set. */
+    private static final String GIVEN = "KCP_GIVEN_";
+
+    /**
+     * This process's variables as far as ranks are to have them: nothing that is meant for their launcher, and what its
+     * user has set in place of what its JVM needed.
+     */
     static Map<String, String> inherited(Map<String, String> own) {
         Map<String, String> variables = new HashMap<>(own);
-        variables.keySet().removeIf(name -> name.equals(CHOICE) || name.startsWith(EnvironmentDefaults.PREFIX));
+        variables
+                .keySet()
+                .removeIf(name ->
+                        name.equals(CHOICE) || name.startsWith(EnvironmentDefaults.PREFIX) || name.startsWith(GIVEN));
+        own.forEach((name, given) -> {
+            if (name.startsWith(GIVEN)) {
+                String original = name.substring(GIVEN.length());
+                if (given.startsWith("=")) {
+                    variables.put(original, given.substring(1));
+                } else {
+                    variables.remove(original);
+                }
+            }
+        });
         return variables;
     }
 

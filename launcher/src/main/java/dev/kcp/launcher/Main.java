@@ -9,6 +9,7 @@ import java.io.UncheckedIOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.SequencedMap;
@@ -22,6 +23,7 @@ public final class Main {
     private static final String STACK_TRACES = "--stack-traces";
     private static final String WHERE = " (" + STACK_TRACES + " shows where)";
     private static final String COMPLETION = "completion";
+    private static final String RUN = "run";
 
     /** Every command, in the order of the usage text; a new one is one line here. */
     private static final SequencedMap<String, Function<Map<String, String>, Object>> COMMANDS = new LinkedHashMap<>();
@@ -29,7 +31,7 @@ public final class Main {
     static {
         COMMANDS.put("train", TrainCommand::new);
         COMMANDS.put("conv", ConvCommand::new);
-        COMMANDS.put("run", RunCommand::new);
+        COMMANDS.put(RUN, RunCommand::new);
         COMMANDS.put("plan", environment -> new PlanCommand());
         COMMANDS.put("bench", BenchCommand::new);
         COMMANDS.put("doctor", DoctorCommand::new);
@@ -41,6 +43,7 @@ public final class Main {
 
     /** Runs the command and ends the process with its exit code. */
     public static void main(String[] args) {
+        UserHome.settle();
         PrintedOutput printed = PrintedOutput.install();
         System.exit(printed.exitCode(run(System.getenv(), args)));
     }
@@ -57,6 +60,10 @@ public final class Main {
 
     static int run(CommandLine kcp, String... args) {
         try {
+            // Those of kcp run may be a program's.
+            if (args.length > 0 && !args[0].equals(RUN)) {
+                RawArguments.lastOf(List.of(args)).requireText(args.length);
+            }
             return kcp.execute(args);
         } catch (Throwable failure) { // picocli hands on Errors: a missing native library, memory
             return report(failure, kcp);
@@ -89,13 +96,14 @@ public final class Main {
         kcp.registerConverter(Path.class, Main::path);
         kcp.setExpandAtFiles(false);
         kcp.setUsageHelpWidth(110);
+        kcp.setColorScheme(CommandLine.Help.defaultColorScheme(Terminal.style(environment)));
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
         kcp.setParameterExceptionHandler((wrong, args) -> usage(wrong));
         kcp.setExecutionExceptionHandler((failure, command, parsed) -> report(failure, kcp));
         // A mistyped option is not one more path of --data.
         Optional.ofNullable(kcp.getSubcommands().get("train"))
                 .ifPresent(train -> train.setUnmatchedOptionsAllowedAsOptionParameters(false));
-        Optional.ofNullable(kcp.getSubcommands().get("run")).ifPresent(run -> {
+        Optional.ofNullable(kcp.getSubcommands().get(RUN)).ifPresent(run -> {
             // The words after the program's name are the program's, whatever they look like.
             run.setStopAtPositional(true);
             run.setDefaultValueProvider(new EnvironmentDefaults(environment));

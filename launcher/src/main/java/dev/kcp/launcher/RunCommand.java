@@ -143,6 +143,9 @@ final class RunCommand implements Callable<Integer> {
     @Spec
     private CommandSpec command;
 
+    /** This process's own, program included. */
+    private RawArguments arguments;
+
     private final Map<String, String> outer;
     private final EnvironmentDefaults defaults;
 
@@ -157,6 +160,9 @@ final class RunCommand implements Callable<Integer> {
         if (program.isEmpty() || program.getFirst().isEmpty()) {
             throw new ParameterException(command.commandLine(), "no program is given: kcp run -n N -- PROGRAM ARGS...");
         }
+        List<String> typed = command.root().commandLine().getParseResult().originalArgs();
+        arguments = RawArguments.lastOf(typed);
+        arguments.requireText(typed.size() - program.size());
         List<String> gpus =
                 devices == null ? Gpus.visible(outer.get(Gpus.VISIBLE), Gpus.present()) : Gpus.parse(devices);
         LaunchSpec spec = spec(ranks(gpus), gpus);
@@ -226,16 +232,19 @@ final class RunCommand implements Callable<Integer> {
             base = WorkerCommand.ofClass(
                     mainClass,
                     flags,
+                    variables().keySet(),
                     classPath == null ? null : classPath.toString(),
                     program.subList(1, program.size()));
         } else if (!flags.isEmpty() || classPath != null) {
             throw new IllegalArgumentException(
                     "--jvm-arg and --class-path are for java:CLASS: program=" + program.getFirst());
         }
+        RawArguments exact = arguments.last(program.getFirst().startsWith(JAVA) ? program.size() - 1 : program.size());
+        LaunchSpec.RankCommand asText = base;
+        LaunchSpec.RankCommand unbound = (rank, scratch) -> exact.behind(asText.forRank(rank, scratch));
         if (!numa) {
-            return base;
+            return unbound;
         }
-        LaunchSpec.RankCommand unbound = base;
         Numa nodes = Numa.ofThisMachine(outer.get("PATH"));
         return (rank, scratch) -> {
             List<String> words = unbound.forRank(rank, scratch);

@@ -6,7 +6,6 @@ import dev.kcp.train.Progress;
 import dev.kcp.train.Saving;
 import dev.kcp.train.TextCorpus;
 import dev.kcp.train.TrainConfig;
-import java.io.Console;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -173,7 +172,8 @@ final class TrainCommand implements Callable<Integer> {
         if (heldOut != null) {
             heldOut.tellLearnt(corpus, notes);
         }
-        Progress.Style progress = terminal || isTerminal() ? Progress.Style.BAR : Progress.Style.LINES;
+        Progress.Style progress =
+                terminal || Terminal.canRewrite(environment) ? Progress.Style.BAR : Progress.Style.LINES;
         TrainJob job = new TrainJob(config, corpus, heldOut, verify, faults, lossLog, reportOptions, progress);
         if (me.isPresent()) {
             Announcement.print(me.get(), environment);
@@ -248,15 +248,10 @@ final class TrainCommand implements Callable<Integer> {
         List<String> arguments =
                 new ArrayList<>(spec.root().commandLine().getParseResult().originalArgs());
         arguments.add("--chosen-device=" + (cuda ? DeviceChoice.cuda : DeviceChoice.cpu));
-        if (isTerminal()) {
+        if (Terminal.canRewrite(environment)) {
             arguments.add("--terminal");
         }
         return arguments;
-    }
-
-    private static boolean isTerminal() {
-        Console console = System.console();
-        return console != null && console.isTerminal();
     }
 
     private List<Injection> faults(TrainConfig config, int ranks) {

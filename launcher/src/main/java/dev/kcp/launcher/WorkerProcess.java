@@ -85,8 +85,7 @@ final class WorkerProcess {
                 setsid.toString()));
         guarded.addAll(StandardInput.given(rank, command));
         ProcessBuilder builder = new ProcessBuilder(guarded);
-        builder.environment().clear();
-        builder.environment().putAll(environment);
+        setVariables(builder.environment(), environment);
         Process guard = builder.start();
         OutputTail lastLines = new OutputTail();
         try {
@@ -106,6 +105,16 @@ final class WorkerProcess {
             guard.getOutputStream().close(); // its guard ends the program
             throw noLog;
         }
+    }
+
+    /** Leaves values alone that are as they should be: this process's own may be no text, which only they keep. */
+    private static void setVariables(Map<String, String> own, Map<String, String> wanted) {
+        own.keySet().retainAll(wanted.keySet());
+        wanted.forEach((name, value) -> {
+            if (!value.equals(own.get(name))) {
+                own.put(name, value);
+            }
+        });
     }
 
     int rank() {

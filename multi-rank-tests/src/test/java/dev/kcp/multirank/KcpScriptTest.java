@@ -16,6 +16,8 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** The {@code kcp} script in a checkout of its own, with small scripts in the place of Maven and Java. */
 class KcpScriptTest {
@@ -183,6 +185,63 @@ class KcpScriptTest {
         }
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"it's \"two\" $HOME `id` words", "-n h\u00fctte \u5c0f\u5c4b * [a] \\"})
+    void worksInFoldersWithOddNames(String name) throws Exception {
+        Path odd = temp.resolve(name);
+        Files.move(root, odd);
+        Path link = temp.resolve("link");
+        Files.createSymbolicLink(link, odd.resolve("kcp"));
+        for (int time = 1; time <= 2; time++) {
+            Result result = await(start(link, Map.of("LC_ALL", "C"), "plan"));
+            assertThat(result.exitCode()).as(result.err()).isZero();
+            assertThat(result.out()).contains(" -cp " + odd + "/launcher/target/app.");
+        }
+        assertThat(mavenCalls()).hasSize(1);
+    }
+
+    @Test
+    void folderThatNoClassPathCanNameIsSaid() throws Exception {
+        Path odd = temp.resolve("a:b");
+        Files.move(root, odd);
+        Result result = await(start(odd.resolve("kcp"), Map.of(), "plan"));
+        assertThat(result.exitCode()).isEqualTo(8);
+        assertThat(result.out()).isEmpty();
+        assertThat(result.err()).hasLineCount(1).contains("colon").endsWith(": folder=" + odd + "\n");
+    }
+
+    @Test
+    void folderOfAnotherUserIsSaid() throws Exception {
+        // A file in the place of the folder stops root too.
+        Files.writeString(root.resolve("launcher/target"), "");
+        Result result = kcp(Map.of(), "plan");
+        assertThat(result.exitCode()).isEqualTo(8);
+        assertThat(result.err())
+                .hasLineCount(1)
+                .endsWith("no permission to write: folder=" + root + "/launcher/target\n");
+    }
+
+    @Test
+    void temporaryFolderIsTheUsers() throws Exception {
+        assertThat(kcp(Map.of("TMPDIR", "/a b"), "plan").out()).contains(" -Djava.io.tmpdir=/a b -cp ");
+        assertThat(kcp(Map.of("TMPDIR", ""), "plan").out()).doesNotContain("tmpdir");
+    }
+
+    /** Its first line, as every other, would end in a carriage return. */
+    @Test
+    void checkoutWithCoreAutocrlfHasTheSameScript() throws Exception {
+        Path own = Path.of(System.getProperty("kcp.root"));
+        Files.copy(own.resolve(".gitattributes"), root.resolve(".gitattributes"));
+        String commit = "git init -q \"$1\" && cd \"$1\" && git add kcp .gitattributes && "
+                + "git -c user.name=a -c user.email=a@b commit -qm a && git clone -q -c core.autocrlf=true . \"$2\"";
+        Path clone = temp.resolve("clone");
+        Process git = new ProcessBuilder("sh", "-c", commit, "sh", root.toString(), clone.toString())
+                .inheritIO()
+                .start();
+        assertThat(git.waitFor(Eventually.LIMIT)).isTrue();
+        assertThat(clone.resolve("kcp")).hasSameBinaryContentAs(own.resolve("kcp"));
+    }
+
     @Test
     void worksThroughLinksFromAnyFolder() throws Exception {
         Path link = temp.resolve("link");
@@ -208,6 +267,11 @@ class KcpScriptTest {
         Result result = kcp(Map.of("KCP_JDK", old.toString()), "x");
         assertThat(result.exitCode()).isEqualTo(8);
         assertThat(result.err()).hasLineCount(1).contains("KCP_JDK=" + old);
+        // As in a folder that is mounted noexec.
+        Files.setPosixFilePermissions(old.resolve("bin/java"), PosixFilePermissions.fromString("rw-r--r--"));
+        assertThat(kcp(Map.of("KCP_JDK", old.toString()), "x").err())
+                .hasLineCount(1)
+                .contains("noexec");
         // JAVA_HOME is only a proposal: the machine's own JDK 25 is found instead, or its lack is told.
         Result proposed = kcp(Map.of("KCP_JDK", "", "JAVA_HOME", old.toString(), "KCP_CLASSPATH", "/none"), "x");
         assertThat(proposed.out()).doesNotContain("old");

@@ -2,7 +2,7 @@ package dev.kcp.conv.cuda;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
-import dev.kcp.Words;
+import dev.kcp.files.NativeFolder;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
@@ -91,8 +91,7 @@ final class Driver {
 
     /** JCuda unpacks its library to one fixed name without a lock; ranks of one host that start together need one. */
     private static void loadBindings() {
-        Path lock =
-                Path.of(System.getProperty("java.io.tmpdir")).toAbsolutePath().resolve("kcp-jcuda.lock");
+        Path lock = NativeFolder.temporary().resolve("kcp-jcuda.lock");
         try (FileChannel channel = FileChannel.open(lock, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
                 FileLock held = channel.lock()) {
             JCudaDriver.setExceptionsEnabled(false);
@@ -101,12 +100,12 @@ final class Driver {
         } catch (IOException e) {
             throw new KcpException(Code.MISSING_DEVICE, "no place to unpack the CUDA bindings: " + lock, e);
         } catch (LinkageError e) {
-            throw new KcpException(Code.MISSING_DEVICE, "the CUDA bindings do not load: " + firstLine(e), e);
+            throw new KcpException(
+                    Code.MISSING_DEVICE,
+                    "the CUDA bindings do not load: "
+                            + NativeFolder.reason(e, NativeFolder.temporary(), NativeFolder.ofJavaCpp()),
+                    e);
         }
-    }
-
-    private static String firstLine(Throwable e) {
-        return Words.of(e).lines().findFirst().orElse("");
     }
 
     /** Throws unless the driver's call succeeded. */

@@ -5,7 +5,7 @@ import static org.bytedeco.openblas.global.openblas_nolapack.CblasRowMajor;
 import static org.bytedeco.openblas.global.openblas_nolapack.CblasTrans;
 
 import dev.kcp.KcpException;
-import dev.kcp.Words;
+import dev.kcp.files.NativeFolder;
 import dev.kcp.tensor.HostMemory;
 import org.bytedeco.openblas.global.openblas_nolapack;
 
@@ -30,8 +30,7 @@ public final class Gemm {
         } catch (LinkageError failure) {
             throw new KcpException(
                     KcpException.Code.MISSING_DEVICE,
-                    "OpenBLAS cannot be loaded: cause="
-                            + Words.of(failure).lines().findFirst().orElse(""),
+                    "OpenBLAS cannot be loaded: cause=" + NativeFolder.reason(failure, NativeFolder.ofJavaCpp()),
                     failure);
         }
     }

@@ -4,8 +4,8 @@ import static org.bytedeco.cuda.global.cublas.*;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
-import dev.kcp.Words;
 import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.files.NativeFolder;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import java.nio.file.Path;
@@ -91,12 +91,11 @@ final class Cublas implements AutoCloseable {
             cublasLtGetVersion();
         } catch (LinkageError e) {
             throw new KcpException(
-                    Code.MISSING_DEVICE, "cuBLAS cannot be loaded (" + firstLine(e) + "): folder=" + folder, e);
+                    Code.MISSING_DEVICE,
+                    "cuBLAS cannot be loaded (" + NativeFolder.reason(e, NativeFolder.ofJavaCpp()) + "): folder="
+                            + folder,
+                    e);
         }
-    }
-
-    private static String firstLine(Throwable e) {
-        return Words.of(e).lines().findFirst().orElse("");
     }
 
     /** Version of the loaded library, as major * 10000 + minor * 100 + patch. */
