@@ -5,7 +5,6 @@ import dev.kcp.comm.StoreServer;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -120,7 +119,7 @@ public final class LocalAgent {
     private LaunchResult run() {
         Map<String, String> inherited = JobEnvironment.inherited(System.getenv());
         inherited.putAll(spec.environment());
-        Path setsid = Programs.setsid(System.getenv("PATH"));
+        GuardTools tools = GuardTools.find(System.getenv("PATH"));
         output.prepare();
         Thread hook = new Thread(this::endBeforeTheJvm, "kcp-agent-shutdown");
         Runtime.getRuntime().addShutdownHook(hook);
@@ -129,7 +128,7 @@ public final class LocalAgent {
             JobEnvironment job = JobEnvironment.create(spec.ranks(), masterPort.number());
             try (StoreServer opened = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
                 store = opened;
-                return runIn(folder, job, setsid, inherited);
+                return runIn(folder, job, tools, inherited);
             }
         } finally {
             finished.countDown();
@@ -144,9 +143,9 @@ public final class LocalAgent {
         }
     }
 
-    private LaunchResult runIn(JobFolder folder, JobEnvironment job, Path setsid, Map<String, String> inherited) {
+    private LaunchResult runIn(JobFolder folder, JobEnvironment job, GuardTools tools, Map<String, String> inherited) {
         try {
-            startAll(folder, job, setsid, inherited);
+            startAll(folder, job, tools, inherited);
             return watch();
         } catch (IOException e) {
             throw new UncheckedIOException("cannot start ranks: started=" + workers.size(), e);
@@ -156,21 +155,22 @@ public final class LocalAgent {
         }
     }
 
-    private void startAll(JobFolder folder, JobEnvironment job, Path setsid, Map<String, String> inherited)
+    private void startAll(JobFolder folder, JobEnvironment job, GuardTools tools, Map<String, String> inherited)
             throws IOException {
         String kept = inherited.getOrDefault(CallLog.VARIABLE, "");
         Path calls = kept.isBlank() ? folder.shared() : Path.of(kept).toAbsolutePath();
         evidence = new Evidence(spec, attempt, folder.shared(), calls);
+        List<Path> folders = folder.ofRanks(spec.ranks());
         for (int rank = 0; rank < spec.ranks() && !shutdown; rank++) {
-            Path scratch = folder.ofRank(rank);
-            List<String> command = spec.command().forRank(rank, Files.createDirectory(scratch.resolve("tmp")));
+            Path scratch = folders.get(rank);
+            List<String> command = spec.command().forRank(rank, scratch.resolve("tmp"));
             Programs.require(command.getFirst(), inherited.get("PATH"));
             Map<String, String> environment = new HashMap<>(inherited);
             environment.putAll(job.of(rank, store.port()));
             environment.put("KCP_RESTART", Integer.toString(attempt));
             environment.put(CallLog.VARIABLE, calls.toString());
             workers.add(WorkerProcess.start(
-                    rank, command, environment, scratch, setsid, spec.grace(), output, wake::release));
+                    rank, command, environment, scratch, tools, spec.grace(), output, wake::release));
         }
     }
 
@@ -232,7 +232,9 @@ public final class LocalAgent {
             return LaunchResult.of(ExitCode.DONE);
         }
         int code = first.get().status().value();
-        boolean keepsCode = workersOfKcp && code >= ExitCode.USAGE && code <= ExitCode.MISSING_DEVICE;
+        boolean isKcps = code >= ExitCode.USAGE && code <= ExitCode.MISSING_DEVICE
+                || first.get().status().isAskedToEnd();
+        boolean keepsCode = workersOfKcp && isKcps;
         return failed(keepsCode ? code : ExitCode.RANK_FAILED, first, Optional.empty(), ends);
     }
 

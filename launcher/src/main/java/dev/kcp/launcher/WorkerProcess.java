@@ -19,6 +19,12 @@ import java.util.OptionalLong;
  * the launcher closes the guard's stdin or dies. Used by the agent's thread only.
  */
 final class WorkerProcess {
+    /** The files in which a guard notes the program's pid, its status, and that its group is over. */
+    static final List<String> NOTES = List.of("pid", "status", "over");
+
+    /** A note is a number and a newline; what follows is room. */
+    static final int NOTE_BYTES = 16;
+
     private static final String GUARD = guardScript();
 
     private final int rank;
@@ -56,8 +62,8 @@ final class WorkerProcess {
      * Starts one rank.
      *
      * @param environment all of the rank's environment
-     * @param scratch an existing folder of this rank
-     * @param setsid the setsid program
+     * @param scratch a folder of this rank, with its {@link #NOTES}
+     * @param tools what guards are made of
      * @param output takes the rank's two pipes
      * @param onExit called from other threads when an output or the guard has ended
      * @throws IOException if the operating system starts no further process
@@ -67,20 +73,22 @@ final class WorkerProcess {
             List<String> command,
             Map<String, String> environment,
             Path scratch,
-            Path setsid,
+            GuardTools tools,
             Duration grace,
             OutputRouting output,
             Runnable onExit)
             throws IOException {
         long graceTenths = Math.ceilDiv(grace.toMillis(), 100);
-        List<String> guarded = new ArrayList<>(List.of(
+        List<String> guarded = new ArrayList<>(tools.session());
+        guarded.addAll(List.of(
                 "/bin/sh",
                 "-c",
                 GUARD,
                 "kcp-guard",
                 Long.toString(graceTenths),
                 scratch.toString(),
-                setsid.toString()));
+                Long.toString(ProcessHandle.current().pid())));
+        guarded.addAll(tools.boundSession());
         guarded.addAll(command);
         ProcessBuilder builder = new ProcessBuilder(guarded);
         builder.environment().clear();
@@ -222,11 +230,12 @@ final class WorkerProcess {
         }
     }
 
-    /** The one line of a scratch file, if it has been written to its end. */
+    /** The one line of a note, if it has been written to its end. */
     private Optional<String> line(String name) {
         try {
             String text = Files.readString(scratch.resolve(name), StandardCharsets.US_ASCII);
-            return text.endsWith("\n") ? Optional.of(text.strip()) : Optional.empty();
+            int end = text.indexOf('\n');
+            return end < 0 ? Optional.empty() : Optional.of(text.substring(0, end));
         } catch (IOException notYet) {
             return Optional.empty();
         }
