@@ -7,15 +7,17 @@ import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Function;
 
 /**
  * Starts the ranks of one job on this machine, watches them, and ends all at the first failure, at the timeout, or when
@@ -43,7 +45,7 @@ public final class LocalAgent {
     private final int attempt;
     private final OutputSink err;
     private final OutputRouting output;
-    private final List<WorkerProcess> workers = new ArrayList<>();
+    private final List<WorkerProcess> workers = new CopyOnWriteArrayList<>();
     private final Semaphore wake = new Semaphore(0);
     private final CountDownLatch finished = new CountDownLatch(1);
     private volatile boolean shutdown;
@@ -146,7 +148,9 @@ public final class LocalAgent {
     private LaunchResult runIn(JobFolder folder, JobEnvironment job, GuardTools tools, Map<String, String> inherited) {
         try {
             startAll(folder, job, tools, inherited);
-            return watch();
+            try (Suspension suspension = new Suspension(this::liveGroups)) {
+                return watch(suspension);
+            }
         } catch (IOException e) {
             throw new UncheckedIOException("cannot start ranks: started=" + workers.size(), e);
         } finally {
@@ -174,14 +178,17 @@ public final class LocalAgent {
         }
     }
 
-    private LaunchResult watch() {
+    private LaunchResult watch(Suspension clock) {
         long timeoutNanos = spec.timeout().map(Duration::toNanos).orElse(Long.MAX_VALUE);
-        long startNanos = System.nanoTime();
+        long startNanos = clock.nanoTime();
         Optional<HangWatch> hangs =
                 spec.hangTimeout().map(limit -> new HangWatch(evidence.calls(), spec.ranks(), limit));
         LastWords lastWords = new LastWords();
+        Optional<OrphanReaper> orphans = OrphanReaper.ofFirstProcess();
         while (!allGone()) {
             pause();
+            clock.heed();
+            orphans.ifPresent(reaper -> reaper.reap(each(WorkerProcess::liveGuard)));
             boolean failed = false;
             for (WorkerProcess worker : workers) {
                 failed |= worker.poll().filter(RankEnd::failedItself).isPresent();
@@ -189,17 +196,17 @@ public final class LocalAgent {
             if (shutdown) {
                 stopAll(Stop.SHUTDOWN);
             } else if (failed) {
-                if (!store.wasUsed() || lastWords.areOver(workers, System.nanoTime())) {
+                if (!store.wasUsed() || lastWords.areOver(workers, clock.nanoTime())) {
                     stopAll(Stop.FAILURE);
                 }
             } else if (outputClosed) {
                 stopAll(Stop.OUTPUT_CLOSED);
-            } else if (System.nanoTime() - startNanos > timeoutNanos) {
+            } else if (clock.nanoTime() - startNanos > timeoutNanos) {
                 if (stop == Stop.NONE) {
                     evidence.takeThreadDumps(workers);
                 }
                 stopAll(Stop.TIMEOUT);
-            } else if (stop == Stop.NONE && hangs.isPresent() && hangs.get().sees(System.nanoTime())) {
+            } else if (stop == Stop.NONE && hangs.isPresent() && hangs.get().sees(clock.nanoTime())) {
                 insideWhenHung = hangs.get().inside();
                 evidence.takeThreadDumps(workers);
                 stopAll(Stop.HANG);
@@ -308,9 +315,29 @@ public final class LocalAgent {
                 + FailureReport.listed(ranks) + "; it was not ended\n");
     }
 
+    private List<Long> liveGroups() {
+        return each(WorkerProcess::liveGroup);
+    }
+
+    private List<Long> each(Function<WorkerProcess, OptionalLong> property) {
+        return workers.stream()
+                .map(property)
+                .flatMap(value -> value.stream().boxed())
+                .toList();
+    }
+
+    private void killAtOnce() {
+        try {
+            ProcessGroups.signal("KILL", liveGroups(), "");
+        } catch (IOException e) {
+            // The guards end the ranks once this JVM is gone.
+        }
+    }
+
     private void endBeforeTheJvm() {
         shutdown = true;
         wake.release();
+        Impatience.heed(this::killAtOnce);
         try {
             err.tryWrite("kcp: interrupted, ending the ranks\n", 100);
             Duration limit = spec.grace().plus(SHUTDOWN_SLACK);

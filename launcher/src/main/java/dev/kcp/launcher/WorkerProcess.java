@@ -1,10 +1,12 @@
 package dev.kcp.launcher;
 
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
@@ -93,7 +95,7 @@ final class WorkerProcess {
         ProcessBuilder builder = new ProcessBuilder(guarded);
         builder.environment().clear();
         builder.environment().putAll(environment);
-        Process guard = builder.start();
+        Process guard = started(builder);
         OutputTail lastLines = new OutputTail();
         try {
             WorkerProcess worker = new WorkerProcess(
@@ -111,6 +113,15 @@ final class WorkerProcess {
         } catch (IOException noLog) {
             guard.getOutputStream().close(); // its guard ends the program
             throw noLog;
+        }
+    }
+
+    /** The JDK buries the reason among its own guesses. */
+    private static Process started(ProcessBuilder builder) throws IOException {
+        try {
+            return builder.start();
+        } catch (IOException e) {
+            throw FileFailures.isOutOfFiles() ? new IOException(FileFailures.OUT_OF_FILES, e) : e;
         }
     }
 
@@ -164,10 +175,7 @@ final class WorkerProcess {
         OptionalLong program = programPid();
         if (program.isPresent()) {
             try {
-                new ProcessBuilder("/bin/sh", "-c", "kill -s KILL -- \"-$0\"", Long.toString(program.getAsLong()))
-                        .redirectErrorStream(true)
-                        .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                        .start();
+                ProcessGroups.signal("KILL", List.of(program.getAsLong()), "");
             } catch (IOException e) {
                 throw new UncheckedIOException("cannot end rank " + rank, e);
             }
@@ -219,15 +227,20 @@ final class WorkerProcess {
     /** Whether the program is there and no zombie, which waits for its reaper only. */
     private boolean programLives() {
         OptionalLong pid = programPid();
-        if (pid.isEmpty()) {
-            return false;
-        }
-        try {
-            String stat = Files.readString(Path.of("/proc/" + pid.getAsLong() + "/stat"), StandardCharsets.ISO_8859_1);
-            return stat.charAt(stat.lastIndexOf(')') + 2) != 'Z';
-        } catch (IOException gone) {
-            return false;
-        }
+        return pid.isPresent()
+                && ProcessStat.of(pid.getAsLong())
+                        .filter(program -> !program.isZombie())
+                        .isPresent();
+    }
+
+    /** The program's process group, until its guard has seen it end; asked from any thread. */
+    OptionalLong liveGroup() {
+        return line("over").isPresent() ? OptionalLong.empty() : programPid();
+    }
+
+    /** The guard's process id, until the JVM has seen it end. */
+    OptionalLong liveGuard() {
+        return guard.isAlive() ? OptionalLong.of(guard.pid()) : OptionalLong.empty();
     }
 
     /** The one line of a note, if it has been written to its end. */
@@ -236,8 +249,11 @@ final class WorkerProcess {
             String text = Files.readString(scratch.resolve(name), StandardCharsets.US_ASCII);
             int end = text.indexOf('\n');
             return end < 0 ? Optional.empty() : Optional.of(text.substring(0, end));
-        } catch (IOException notYet) {
+        } catch (NoSuchFileException removed) {
             return Optional.empty();
+        } catch (IOException e) {
+            // As where too many files are open: without the note nobody would see the rank end.
+            throw new UncheckedIOException("cannot read what the guard of rank " + rank + " noted", e);
         }
     }
 

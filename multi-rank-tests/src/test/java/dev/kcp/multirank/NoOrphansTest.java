@@ -243,6 +243,20 @@ class NoOrphansTest {
         }
     }
 
+    @Test
+    void tooFewOpenFilesAreNamedAndLeaveNobody() {
+        List<String> fewFiles = List.of("/bin/sh", "-c", "ulimit -n 120; exec \"$@\"", "shell");
+        try (KcpProcess kcp =
+                KcpProcess.startThrough(fewFiles, List.of(), "run", "-n", "60", "--grace", "1", "--", "sleep", "300")) {
+            KcpProcess.Result result = kcp.await();
+            assertThat(result.exitCode()).isEqualTo(1);
+            assertThat(result.err())
+                    .startsWith("kcp: cannot start ranks: started=")
+                    .endsWith(" cause=too many open files (ulimit -n)\n");
+            assertNobodyLeft(kcp);
+        }
+    }
+
     /** Case 79: ending a job touches nothing else. */
     @Test
     void otherProcessesOfTheUserLive() throws Exception {
