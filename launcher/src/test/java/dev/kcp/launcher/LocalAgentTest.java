@@ -8,6 +8,7 @@ import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -99,7 +100,8 @@ class LocalAgentTest {
 
     @Test
     void rankThatRemovesItsFolderEndsWithItsCode() {
-        assertThat(run(workers(2, "rm -rf \"${1%/*}\"; exit 3")).exitCode()).isEqualTo(3);
+        LaunchSpec bounded = workers(2, "rm -rf \"${1%/*}\"; exit 3").withTimeout(Eventually.LIMIT);
+        assertThat(run(bounded.withGrace(Duration.ofSeconds(1))).exitCode()).isEqualTo(3);
     }
 
     @Test
