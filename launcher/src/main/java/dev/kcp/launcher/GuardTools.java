@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * The system's programs that a rank and its guard are started through.
@@ -28,9 +29,10 @@ record GuardTools(List<String> session, List<String> boundSession) {
     static GuardTools find(String path) {
         List<String> session = List.of(Programs.setsid(path).toString());
         List<String> bound = new ArrayList<>(session);
-        Programs.find("setpriv", path)
-                .filter(GuardTools::knowsParentDeath)
-                .ifPresent(setpriv -> bound.addAll(List.of(setpriv.toString(), "--pdeathsig", "KILL", "--")));
+        Optional<Path> setpriv = Programs.find("setpriv", path);
+        if (setpriv.isPresent() && knowsParentDeath(setpriv.get())) {
+            bound.addAll(List.of(setpriv.get().toString(), "--pdeathsig", "KILL", "--"));
+        }
         return new GuardTools(session, bound);
     }
 

@@ -15,14 +15,13 @@ import java.util.List;
 final class JobFolder implements AutoCloseable {
     private final Path folder;
 
-    /** What makes a part of the folder. */
-    private interface Step {
-        Path make() throws IOException;
-    }
-
     /** @throws KcpException BAD_DATA, as all others, if there is no room or permission */
     JobFolder() {
-        folder = made(() -> Files.createTempDirectory("kcp-job-").toAbsolutePath());
+        try {
+            folder = Files.createTempDirectory("kcp-job-").toAbsolutePath();
+        } catch (IOException e) {
+            throw refused(e);
+        }
     }
 
     /**
@@ -31,34 +30,36 @@ final class JobFolder implements AutoCloseable {
      */
     List<Path> ofRanks(int ranks) {
         List<Path> folders = new ArrayList<>();
-        for (int rank = 0; rank < ranks; rank++) {
-            Path scratch = folder.resolve("rank-" + rank);
-            folders.add(made(() -> {
-                Files.createDirectories(scratch.resolve("tmp"));
+        try {
+            for (int rank = 0; rank < ranks; rank++) {
+                Path scratch = Files.createDirectory(folder.resolve("rank-" + rank));
+                Files.createDirectory(scratch.resolve("tmp"));
                 for (String note : WorkerProcess.NOTES) {
                     Files.writeString(scratch.resolve(note), " ".repeat(WorkerProcess.NOTE_BYTES));
                 }
-                return scratch;
-            }));
+                folders.add(scratch);
+            }
+            return folders;
+        } catch (IOException e) {
+            throw refused(e);
         }
-        return folders;
     }
 
     /** A folder for what concerns all ranks, such as the records of their collective calls. */
     Path shared() {
-        return made(() -> Files.createDirectories(folder.resolve("shared")));
+        try {
+            return Files.createDirectories(folder.resolve("shared"));
+        } catch (IOException e) {
+            throw refused(e);
+        }
     }
 
-    private static Path made(Step step) {
-        try {
-            return step.make();
-        } catch (IOException e) {
-            throw new KcpException(
-                    KcpException.Code.BAD_DATA,
-                    "the temporary folder cannot be written, " + FileFailures.reason(e) + ": java.io.tmpdir="
-                            + System.getProperty("java.io.tmpdir"),
-                    e);
-        }
+    private static KcpException refused(IOException e) {
+        return new KcpException(
+                KcpException.Code.BAD_DATA,
+                "the temporary folder cannot be written, " + FileFailures.reason(e) + ": java.io.tmpdir="
+                        + System.getProperty("java.io.tmpdir"),
+                e);
     }
 
     /** Removes everything; what cannot be removed stays, since the job's result matters more. */

@@ -11,13 +11,11 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.function.Function;
 
 /**
  * Starts the ranks of one job on this machine, watches them, and ends all at the first failure, at the timeout, or when
@@ -148,7 +146,7 @@ public final class LocalAgent {
     private LaunchResult runIn(JobFolder folder, JobEnvironment job, GuardTools tools, Map<String, String> inherited) {
         try {
             startAll(folder, job, tools, inherited);
-            try (Suspension suspension = new Suspension(this::liveGroups)) {
+            try (Suspension suspension = new Suspension(workers)) {
                 return watch(suspension);
             }
         } catch (IOException e) {
@@ -184,11 +182,13 @@ public final class LocalAgent {
         Optional<HangWatch> hangs =
                 spec.hangTimeout().map(limit -> new HangWatch(evidence.calls(), spec.ranks(), limit));
         LastWords lastWords = new LastWords();
-        Optional<OrphanReaper> orphans = OrphanReaper.ofFirstProcess();
+        OrphanReaper orphans = ProcessHandle.current().pid() == 1 ? new OrphanReaper() : null;
         while (!allGone()) {
             pause();
             clock.heed();
-            orphans.ifPresent(reaper -> reaper.reap(each(WorkerProcess::liveGuard)));
+            if (orphans != null) {
+                orphans.reap(WorkerProcess.liveGuards(workers));
+            }
             boolean failed = false;
             for (WorkerProcess worker : workers) {
                 failed |= worker.poll().filter(RankEnd::failedItself).isPresent();
@@ -315,20 +315,9 @@ public final class LocalAgent {
                 + FailureReport.listed(ranks) + "; it was not ended\n");
     }
 
-    private List<Long> liveGroups() {
-        return each(WorkerProcess::liveGroup);
-    }
-
-    private List<Long> each(Function<WorkerProcess, OptionalLong> property) {
-        return workers.stream()
-                .map(property)
-                .flatMap(value -> value.stream().boxed())
-                .toList();
-    }
-
     private void killAtOnce() {
         try {
-            ProcessGroups.signal("KILL", liveGroups(), "");
+            ProcessGroups.signal("KILL", WorkerProcess.liveGroups(workers), "");
         } catch (IOException e) {
             // The guards end the ranks once this JVM is gone.
         }

@@ -10,7 +10,6 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -21,23 +20,18 @@ final class OrphanReaper {
     private static final long LOOK_NANOS = TimeUnit.SECONDS.toNanos(1);
     private static final int WNOHANG = 1;
 
-    private final ProcessStat own;
+    private final ProcessStat own =
+            ProcessStat.of(ProcessHandle.current().pid()).orElseThrow();
     private final MethodHandle waitpid;
     private long lookedNanos = System.nanoTime();
 
     @SuppressWarnings("restricted")
-    private OrphanReaper(ProcessStat own) {
-        this.own = own;
+    OrphanReaper() {
         Linker linker = Linker.nativeLinker();
         this.waitpid = linker.downcallHandle(
                 linker.defaultLookup().findOrThrow("waitpid"),
                 FunctionDescriptor.of(
                         ValueLayout.JAVA_INT, ValueLayout.JAVA_INT, ValueLayout.ADDRESS, ValueLayout.JAVA_INT));
-    }
-
-    /** Empty where orphans are another's. */
-    static Optional<OrphanReaper> ofFirstProcess() {
-        return ProcessHandle.current().pid() == 1 ? ProcessStat.of(1).map(OrphanReaper::new) : Optional.empty();
     }
 
     /**

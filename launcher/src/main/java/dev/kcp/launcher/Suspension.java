@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Supplier;
 
 /**
  * Ctrl-Z: stops the ranks with their launcher, and lets them go on with it. They are in sessions of their own, where a
@@ -14,16 +13,16 @@ final class Suspension implements AutoCloseable {
     /** Shorter jobs are over before anybody could stop them, and are spared what heeding a signal costs. */
     private static final long SETTLED_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
-    private final Supplier<List<Long>> groups;
+    private final List<WorkerProcess> workers;
     private final long beginNanos = System.nanoTime();
     private SignalAction action;
     private long stoppedNanos;
     private boolean isStopped;
     private long stoppedAtNanos;
 
-    /** @param groups the process groups of the ranks, asked from another thread */
-    Suspension(Supplier<List<Long>> groups) {
-        this.groups = groups;
+    /** @param workers the ranks, in a list that any thread may read */
+    Suspension(List<WorkerProcess> workers) {
+        this.workers = workers;
     }
 
     /** Heeds Ctrl-Z, once the job has run for a moment; called again and again by the thread that watches the job. */
@@ -42,7 +41,7 @@ final class Suspension implements AutoCloseable {
         if (!canBeContinued()) {
             return;
         }
-        List<Long> stopped = groups.get();
+        List<Long> stopped = WorkerProcess.liveGroups(workers);
         hold();
         try {
             // SIGSTOP, since the kernel keeps SIGTSTP from sessions without a terminal. This call returns when somebody

@@ -233,14 +233,23 @@ final class WorkerProcess {
                         .isPresent();
     }
 
-    /** The program's process group, until its guard has seen it end; asked from any thread. */
-    OptionalLong liveGroup() {
-        return line("over").isPresent() ? OptionalLong.empty() : programPid();
+    /** The programs' process groups, as long as their guards have not seen them end; asked from any thread. */
+    static List<Long> liveGroups(List<WorkerProcess> workers) {
+        List<Long> groups = new ArrayList<>();
+        for (WorkerProcess worker : workers) {
+            if (worker.line("over").isEmpty()) {
+                worker.programPid().ifPresent(groups::add);
+            }
+        }
+        return groups;
     }
 
-    /** The guard's process id, until the JVM has seen it end. */
-    OptionalLong liveGuard() {
-        return guard.isAlive() ? OptionalLong.of(guard.pid()) : OptionalLong.empty();
+    /** Process ids of the guards that the JVM has not seen end. */
+    static List<Long> liveGuards(List<WorkerProcess> workers) {
+        return workers.stream()
+                .filter(worker -> worker.guard.isAlive())
+                .map(worker -> worker.guard.pid())
+                .toList();
     }
 
     /** The one line of a note, if it has been written to its end. */
