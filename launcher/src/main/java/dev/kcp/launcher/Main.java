@@ -125,6 +125,8 @@ public final class Main {
                     when io.getMessage() != null -> io.getMessage() + " cause=" + FileFailures.reason(io.getCause());
                     case FileSystemException file -> FileFailures.reason(file) + ": file=" + file.getFile();
                     case OutOfMemoryError memory -> "out of memory: " + memory.getMessage();
+                    case LinkageError unread
+                    when FileFailures.isOutOfFiles() -> FileFailures.OUT_OF_FILES + ": " + failure;
                     default -> failure.toString();
                 };
         print(kcp.getErr(), "kcp: " + oneLine(text));
