@@ -1,8 +1,8 @@
 package dev.kcp.nccl;
 
 import dev.kcp.comm.Call;
-import dev.kcp.conv.cuda.CudaGraph;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaGraph;
+import dev.kcp.cuda.CudaStream;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -2,8 +2,7 @@ package dev.kcp.nccl;
 
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.Segment;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.PeerMail;
+import dev.kcp.cuda.CudaStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

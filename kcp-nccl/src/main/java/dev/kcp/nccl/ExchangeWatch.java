@@ -1,8 +1,8 @@
 package dev.kcp.nccl;
 
-import dev.kcp.conv.cuda.CudaDevice;
-import dev.kcp.conv.cuda.CudaEvent;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaStream;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;

@@ -1,12 +1,12 @@
 package dev.kcp.nccl;
 
-import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.KcpException;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.HostAndPort;
-import dev.kcp.conv.cuda.CudaDevice;
-import dev.kcp.conv.cuda.CudaEvent;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaStream;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Supplier;

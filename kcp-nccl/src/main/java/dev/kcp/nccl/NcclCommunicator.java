@@ -1,7 +1,7 @@
 package dev.kcp.nccl;
 
-import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.KcpException;
 import dev.kcp.comm.Call;
 import dev.kcp.comm.CallRecorder;
 import dev.kcp.comm.Communicator;
@@ -11,11 +11,10 @@ import dev.kcp.comm.PendingExchange;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.Segment;
 import dev.kcp.comm.TcpCommunicator;
-import dev.kcp.conv.cuda.CudaDevice;
-import dev.kcp.conv.cuda.CudaEvent;
-import dev.kcp.conv.cuda.CudaGraph;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.MessageHeaders;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaGraph;
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import java.nio.file.Path;
@@ -94,7 +93,7 @@ public final class NcclCommunicator implements Communicator {
     /**
      * Joins the job's communicator of all ranks, as {@link TcpCommunicator#join(RankInfo, Duration)} does for host memory.
      *
-     * @param compute on this rank's GPU, see {@link dev.kcp.conv.cuda.CudaDevice#ordinalFor}
+     * @param compute on this rank's GPU, see {@link dev.kcp.cuda.CudaDevice#ordinalFor}
      */
     public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline) {
         return join(me, compute, library, deadline, Route.DIRECT);

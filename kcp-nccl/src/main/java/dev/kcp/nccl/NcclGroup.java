@@ -1,9 +1,9 @@
 package dev.kcp.nccl;
 
-import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.KcpException;
 import dev.kcp.comm.Segment;
-import dev.kcp.conv.cuda.CudaDevice;
+import dev.kcp.cuda.CudaDevice;
 import dev.kcp.nccl.Nccl.Address;
 import java.time.Duration;
 import java.util.List;

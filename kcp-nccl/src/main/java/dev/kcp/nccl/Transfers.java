@@ -2,9 +2,8 @@ package dev.kcp.nccl;
 
 import dev.kcp.comm.Call;
 import dev.kcp.comm.Segment;
-import dev.kcp.conv.cuda.CudaEvent;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.MessageHeaders;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaStream;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;

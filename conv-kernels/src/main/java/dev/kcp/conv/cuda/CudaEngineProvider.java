@@ -3,6 +3,8 @@ package dev.kcp.conv.cuda;
 import dev.kcp.KcpException;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngineProvider;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.KernelModule;
 import dev.kcp.tensor.Device;
 
 /** NVIDIA GPUs, each with a stream of its own per engine. */

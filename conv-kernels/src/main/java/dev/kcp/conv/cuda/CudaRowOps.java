@@ -1,8 +1,13 @@
 package dev.kcp.conv.cuda;
 
-import static dev.kcp.conv.cuda.Driver.check;
+import static dev.kcp.cuda.Driver.check;
 
 import dev.kcp.conv.RowOps;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.Handles;
+import dev.kcp.cuda.KernelModule;
+import dev.kcp.cuda.Launcher;
+import dev.kcp.cuda.PinnedBlocks;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;

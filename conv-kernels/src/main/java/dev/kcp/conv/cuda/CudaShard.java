@@ -3,6 +3,8 @@ package dev.kcp.conv.cuda;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.cuda.KernelArguments.Field;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.PinnedBlocks;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import java.lang.foreign.MemorySegment;

@@ -1,6 +1,8 @@
 package dev.kcp.conv.cuda;
 
-import dev.kcp.conv.cuda.KernelModule.Origin;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.KernelModule.Origin;
+import dev.kcp.cuda.KernelModule;
 import java.util.HashMap;
 import java.util.Map;
 import org.bytedeco.cuda.cudart.CUfunc_st;

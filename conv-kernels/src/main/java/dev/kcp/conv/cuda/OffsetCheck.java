@@ -3,6 +3,8 @@ package dev.kcp.conv.cuda;
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.cuda.KernelArguments.Field;
 import dev.kcp.conv.cuda.Kernels.Kernel;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.Launcher;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.ValueLayout;

@@ -3,6 +3,7 @@ package dev.kcp.conv.cuda;
 import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.cuda.Kernels.Kernel;
+import dev.kcp.cuda.Launcher;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 

@@ -9,6 +9,8 @@ import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
 import dev.kcp.conv.Tolerance;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.NeedsGpu;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;

@@ -1,8 +1,8 @@
 package dev.kcp.train.cuda;
 
-import dev.kcp.conv.cuda.CudaPrograms;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.HostCopies;
+import dev.kcp.cuda.CudaPrograms;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.HostCopies;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;

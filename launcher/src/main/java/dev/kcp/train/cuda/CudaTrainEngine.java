@@ -2,10 +2,10 @@ package dev.kcp.train.cuda;
 
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaDevice;
-import dev.kcp.conv.cuda.CudaPrograms;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.HostCopies;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.CudaPrograms;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.HostCopies;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;

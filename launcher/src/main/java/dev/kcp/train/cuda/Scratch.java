@@ -1,6 +1,6 @@
 package dev.kcp.train.cuda;
 
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.tensor.Memory;
 import java.util.ArrayList;
 import java.util.List;

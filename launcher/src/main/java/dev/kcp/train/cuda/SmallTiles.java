@@ -1,7 +1,7 @@
 package dev.kcp.train.cuda;
 
-import dev.kcp.conv.cuda.CudaPrograms;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaPrograms;
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.train.Tiles;
 import dev.kcp.train.cuda.TileProducts.Pair;
 import java.util.List;

@@ -1,6 +1,6 @@
 package dev.kcp.train.cuda;
 
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import dev.kcp.train.Tiles;

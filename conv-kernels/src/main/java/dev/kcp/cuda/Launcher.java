@@ -1,6 +1,6 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
-import static dev.kcp.conv.cuda.Driver.check;
+import static dev.kcp.cuda.Driver.check;
 
 import dev.kcp.KcpException;
 import dev.kcp.tensor.HostMemory;
@@ -12,7 +12,7 @@ import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.javacpp.Pointer;
 
 /** Launches kernels on one stream. Everything that the driver reads is made once; a launch writes a few integers. */
-final class Launcher implements AutoCloseable {
+public final class Launcher implements AutoCloseable {
     /*
      * CUlaunchConfig: gridDim x, y, z at 0, 4, 8; blockDim at 12, 16, 20; sharedMemBytes at 24; hStream at 32; attrs at 40;
      * numAttrs at 48. CUlaunchAttribute: id at 0, value at 8, 72 bytes.
@@ -31,7 +31,7 @@ final class Launcher implements AutoCloseable {
      * @param arguments address of the one argument of every kernel
      * @param checked wait after each launch
      */
-    Launcher(CudaStream stream, long arguments, boolean checked) {
+    public Launcher(CudaStream stream, long arguments, boolean checked) {
         this.stream = stream;
         this.checked = checked;
         long attribute = config + CONFIG_BYTES;
@@ -44,7 +44,7 @@ final class Launcher implements AutoCloseable {
     }
 
     /** Where the next launches go: a stream's handle, or 0 for the own stream. */
-    void queue(long handle) {
+    public void queue(long handle) {
         setLong(config + 32, handle == 0 ? stream.handle() : handle);
     }
 
@@ -53,7 +53,7 @@ final class Launcher implements AutoCloseable {
      *
      * @param early whether it may start before the launch before it ends; such a kernel waits for that end itself
      */
-    void launch(
+    public void launch(
             String name,
             CUfunc_st function,
             long gridX,

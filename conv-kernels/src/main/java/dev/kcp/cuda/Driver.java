@@ -1,7 +1,7 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
-import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.KcpException;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
@@ -20,7 +20,7 @@ import jcuda.driver.JCudaDriver;
 import org.bytedeco.cuda.global.cudart;
 
 /** The CUDA driver's first use, and the one place where its result codes become exceptions. */
-final class Driver {
+public final class Driver {
     /** {@code CUresult cuCtxSetCurrent(CUcontext)}, before every call of a program; called directly, for it is called most. */
     private static MethodHandle setCurrent;
 
@@ -109,7 +109,7 @@ final class Driver {
     }
 
     /** Throws unless the driver's call succeeded. */
-    static void check(String call, int code) {
+    public static void check(String call, int code) {
         if (code != CUresult.CUDA_SUCCESS) {
             throw new KcpException(Code.RANK_FAILED, call + " failed: " + describe(code));
         }

@@ -1,4 +1,4 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -13,9 +13,9 @@ import java.util.Arrays;
  *
  * @param folder made when the first file is kept
  */
-record KernelCache(Path folder) {
+public record KernelCache(Path folder) {
     /** Names another folder than {@code ~/.cache/kcp/kernels}. */
-    static final String FOLDER_PROPERTY = "kcp.kernelCache";
+    public static final String FOLDER_PROPERTY = "kcp.kernelCache";
 
     private static final int DIGEST_BYTES = 32;
 

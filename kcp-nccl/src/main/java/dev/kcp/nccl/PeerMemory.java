@@ -1,7 +1,8 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.nccl;
 
-import static dev.kcp.conv.cuda.Driver.check;
+import static dev.kcp.cuda.Driver.check;
 
+import dev.kcp.cuda.CudaDevice;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;

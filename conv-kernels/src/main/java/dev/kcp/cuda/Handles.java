@@ -1,4 +1,4 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
 import dev.kcp.KcpException;
 import java.lang.invoke.MethodHandles;
@@ -12,7 +12,7 @@ import org.bytedeco.cuda.cudart.CUlaunchConfig;
 import org.bytedeco.javacpp.Pointer;
 
 /** Native addresses as each of the two bindings wants them. Everywhere else an address is a long. */
-final class Handles {
+public final class Handles {
     private static final VarHandle NATIVE_POINTER;
 
     static {
@@ -26,33 +26,33 @@ final class Handles {
 
     private Handles() {}
 
-    static long addressOf(NativePointerObject object) {
+    public static long addressOf(NativePointerObject object) {
         return (long) NATIVE_POINTER.get(object);
     }
 
-    static CUstream jcudaStream(long handle) {
+    public static CUstream jcudaStream(long handle) {
         CUstream stream = new CUstream();
         NATIVE_POINTER.set(stream, handle);
         return stream;
     }
 
-    static CUdeviceptr device(long address) {
+    public static CUdeviceptr device(long address) {
         return new CUdeviceptr().withByteOffset(address);
     }
 
-    static jcuda.Pointer host(long address) {
+    public static jcuda.Pointer host(long address) {
         return new HostPointer(address);
     }
 
-    static CUfunc_st function(CUfunction function) {
+    public static CUfunc_st function(CUfunction function) {
         return new FunctionPointer(addressOf(function));
     }
 
-    static CUlaunchConfig launchConfig(long address) {
+    public static CUlaunchConfig launchConfig(long address) {
         return new ConfigPointer(address);
     }
 
-    static Pointer pointer(long address) {
+    public static Pointer pointer(long address) {
         return new PlainPointer(address);
     }
 

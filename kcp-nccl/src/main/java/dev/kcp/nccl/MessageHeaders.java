@@ -1,5 +1,10 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.nccl;
 
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.Driver;
+import dev.kcp.cuda.Handles;
+import dev.kcp.cuda.KernelModule;
+import dev.kcp.cuda.Launcher;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import java.lang.foreign.ValueLayout;

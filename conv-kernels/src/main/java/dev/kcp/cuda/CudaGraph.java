@@ -1,6 +1,6 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
-import static dev.kcp.conv.cuda.Driver.check;
+import static dev.kcp.cuda.Driver.check;
 
 import jcuda.driver.CUgraph;
 import jcuda.driver.CUgraphExec;
@@ -29,7 +29,7 @@ public final class CudaGraph implements AutoCloseable {
      * Records what {@code work} launches on the stream, and on streams that wait for it, without running it. What it
      * allocates belongs to the graph and is freed with it, whatever the work does.
      *
-     * @param work must not wait; {@link CudaConvEngine#prepare} beforehand makes sure that nothing is loaded
+     * @param work must neither wait nor load a program: engines load theirs beforehand
      */
     public static CudaGraph capture(CudaStream stream, Runnable work) {
         CudaGraph made = new CudaGraph(stream);

@@ -1,10 +1,11 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import dev.kcp.KcpException;
+import dev.kcp.conv.cuda.CudaConvEngine;
 import java.lang.foreign.Arena;
 import java.lang.foreign.SymbolLookup;
 import org.junit.jupiter.api.Test;

@@ -1,4 +1,4 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

@@ -1,6 +1,6 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
-import static dev.kcp.conv.cuda.Driver.check;
+import static dev.kcp.cuda.Driver.check;
 
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
@@ -73,7 +73,7 @@ public final class CudaStream implements AutoCloseable {
         return handle;
     }
 
-    CUstream jcuda() {
+    public CUstream jcuda() {
         handle();
         return stream;
     }
@@ -136,7 +136,7 @@ public final class CudaStream implements AutoCloseable {
     }
 
     /** Sets the first {@code widthBytes} of rows to zero, in stream order. */
-    void zeroRows(long address, long pitchBytes, long widthBytes, long rows) {
+    public void zeroRows(long address, long pitchBytes, long widthBytes, long rows) {
         if (rows > 0) {
             device.makeCurrent();
             check(
@@ -178,7 +178,7 @@ public final class CudaStream implements AutoCloseable {
     }
 
     /** Copies host memory, which must stay as it is until the stream is past the copy. */
-    void copyToDevice(long from, long to, long bytes) {
+    public void copyToDevice(long from, long to, long bytes) {
         device.makeCurrent();
         check(
                 "cuMemcpyHtoDAsync",

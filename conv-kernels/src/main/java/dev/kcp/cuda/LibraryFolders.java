@@ -1,4 +1,4 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;

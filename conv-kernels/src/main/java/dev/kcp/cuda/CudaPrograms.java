@@ -1,4 +1,4 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;

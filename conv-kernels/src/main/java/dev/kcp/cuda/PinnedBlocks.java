@@ -1,6 +1,6 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
-import static dev.kcp.conv.cuda.Driver.check;
+import static dev.kcp.cuda.Driver.check;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -8,11 +8,11 @@ import jcuda.Pointer;
 import jcuda.driver.JCudaDriver;
 
 /** Page-locked host memory for copies that the host does not wait for. Blocks are kept for the next taker. */
-final class PinnedBlocks implements AutoCloseable {
+public final class PinnedBlocks implements AutoCloseable {
     private static final long GRANULE_BYTES = 1 << 16;
 
     /** One block and the event after its last copy. */
-    final class Block {
+    public final class Block {
         private final Pointer pointer = new Pointer();
         private final long bytes;
         private final CudaEvent copied;
@@ -23,16 +23,16 @@ final class PinnedBlocks implements AutoCloseable {
             copied = new CudaEvent(device);
         }
 
-        long address() {
+        public long address() {
             return Handles.addressOf(pointer);
         }
 
         /** Marks the copy that was put on the stream. */
-        void use(CudaStream stream) {
+        public void use(CudaStream stream) {
             copied.record(stream);
         }
 
-        void giveBack() {
+        public void giveBack() {
             synchronized (PinnedBlocks.this) {
                 free.add(this);
             }
@@ -43,12 +43,12 @@ final class PinnedBlocks implements AutoCloseable {
     private final List<Block> free = new ArrayList<>();
     private final List<Block> all = new ArrayList<>();
 
-    PinnedBlocks(CudaDevice device) {
+    public PinnedBlocks(CudaDevice device) {
         this.device = device;
     }
 
     /** A block of at least this many bytes whose last copy is done. */
-    synchronized Block take(long bytes) {
+    public synchronized Block take(long bytes) {
         device.makeCurrent();
         for (Block block : free) {
             if (block.bytes >= bytes && block.copied.isReached()) {

@@ -1,7 +1,7 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
-import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.KcpException;
 import java.lang.System.Logger.Level;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -15,7 +15,7 @@ import java.util.Map;
  * Machine code for a GPU that the jar has none for, by NVRTC, once per user, source and GPU generation. It takes some
  * 20 to 40 seconds for all kernels.
  */
-final class KernelCompiler {
+public final class KernelCompiler {
     private static final System.Logger LOGGER = System.getLogger(KernelCompiler.class.getName());
 
     /** As build.sh gives them to nvcc; the GPU's generation is added. */
@@ -24,7 +24,7 @@ final class KernelCompiler {
     private KernelCompiler() {}
 
     /** Whether NVRTC is here and knows the device's generation. */
-    static boolean isAvailable(CudaDevice device) {
+    public static boolean isAvailable(CudaDevice device) {
         return Nvrtc.isInstalled() && Nvrtc.generations().contains(device.computeCapability());
     }
 

@@ -1,9 +1,9 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
-import static dev.kcp.conv.cuda.Driver.check;
+import static dev.kcp.cuda.Driver.check;
 
-import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.KcpException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.List;
@@ -18,9 +18,9 @@ import org.bytedeco.cuda.cudart.CUfunc_st;
  * One file of kernels on one device: machine code for several GPU generations, built by nvcc and kept in the jar; where
  * there is none for this GPU, compiled here.
  */
-final class KernelModule implements AutoCloseable {
+public final class KernelModule implements AutoCloseable {
     /** Where kernels may come from. */
-    enum Origin {
+    public enum Origin {
         /** The jar's machine code, or what NVRTC makes of the jar's sources where that has none for the GPU. */
         BUILT_OR_COMPILED,
         /** The jar's sources. */
@@ -45,7 +45,7 @@ final class KernelModule implements AutoCloseable {
      * @param name as of its source, without folder and ending
      * @throws KcpException with code MISSING_DEVICE if the jar has no machine code for the GPU and none can be made here
      */
-    static KernelModule load(CudaDevice device, String name, Origin origin) {
+    public static KernelModule load(CudaDevice device, String name, Origin origin) {
         CUmodule built = origin == Origin.COMPILED ? null : loadBuilt(device, name);
         if (built != null) {
             return new KernelModule(device, built);
@@ -78,7 +78,7 @@ final class KernelModule implements AutoCloseable {
     }
 
     /** Whether {@link #load} would succeed for all needed files; compiles nothing. */
-    static boolean isAvailable(CudaDevice device) {
+    public static boolean isAvailable(CudaDevice device) {
         for (String name : NEEDED) {
             CUmodule built = loadBuilt(device, name);
             if (built == null) {
@@ -90,7 +90,7 @@ final class KernelModule implements AutoCloseable {
     }
 
     /** A kernel by the name of its entry. */
-    CUfunc_st function(String entry, int dynamicSharedBytes) {
+    public CUfunc_st function(String entry, int dynamicSharedBytes) {
         device.makeCurrent();
         CUfunction function = new CUfunction();
         check("cuModuleGetFunction(" + entry + ")", JCudaDriver.cuModuleGetFunction(function, module, entry));

@@ -1,6 +1,6 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
-import static dev.kcp.conv.cuda.Driver.check;
+import static dev.kcp.cuda.Driver.check;
 
 import dev.kcp.KcpException;
 import dev.kcp.tensor.Device;
@@ -130,7 +130,7 @@ public final class CudaDevice implements AutoCloseable {
     }
 
     /** The number of a device among the visible ones, by its {@link #uuid()}; empty if it is not visible here. */
-    static OptionalInt ordinalOf(String uuid) {
+    public static OptionalInt ordinalOf(String uuid) {
         return IntStream.range(0, count())
                 .filter(ordinal -> {
                     CUdevice device = new CUdevice();
@@ -141,7 +141,7 @@ public final class CudaDevice implements AutoCloseable {
     }
 
     /** Whether this device and another reach each other's memory over NVLink, which alone has their atomics. */
-    boolean isLinkedWith(int otherOrdinal) {
+    public boolean isLinkedWith(int otherOrdinal) {
         CUdevice other = new CUdevice();
         check("cuDeviceGet", JCudaDriver.cuDeviceGet(other, otherOrdinal));
         int[] value = new int[1];

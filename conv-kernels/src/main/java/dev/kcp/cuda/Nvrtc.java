@@ -1,7 +1,7 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.cuda;
 
-import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.KcpException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -13,13 +13,13 @@ import org.bytedeco.javacpp.PointerPointer;
 import org.bytedeco.javacpp.SizeTPointer;
 
 /** NVIDIA's runtime compiler, the one class that touches its binding. */
-final class Nvrtc {
+public final class Nvrtc {
     static final String LIBRARY = "libnvrtc.so.13";
 
     private Nvrtc() {}
 
     /** Whether the library can be loaded; the binding is touched only then, for it fails for good where it cannot. */
-    static boolean isInstalled() {
+    public static boolean isInstalled() {
         return Driver.canLoad(LIBRARY);
     }
 

@@ -1,5 +1,9 @@
-package dev.kcp.conv.cuda;
+package dev.kcp.nccl;
 
+import dev.kcp.cuda.CudaPrograms;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.Driver;
+import dev.kcp.cuda.Handles;
 import dev.kcp.tensor.HostMemory;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
