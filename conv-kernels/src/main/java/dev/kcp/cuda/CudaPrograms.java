@@ -32,13 +32,14 @@ public final class CudaPrograms implements AutoCloseable {
     /**
      * Loads a file of kernels.
      *
+     * @param owner class in whose package the build put it
      * @param name of its source, without folder and ending
      * @param words most fields that a kernel's argument has
      * @throws dev.kcp.KcpException with code MISSING_DEVICE if this build or this GPU has no such kernels
      */
-    public static CudaPrograms load(CudaStream stream, String name, int words) {
+    public static CudaPrograms load(Class<?> owner, CudaStream stream, String name, int words) {
         return new CudaPrograms(
-                stream, words, KernelModule.load(stream.device(), name, KernelModule.Origin.BUILT_OR_COMPILED));
+                stream, words, KernelModule.load(owner, stream.device(), name, KernelModule.Origin.BUILT_OR_COMPILED));
     }
 
     /** The next launch's argument, from its first field on. */

@@ -27,9 +27,6 @@ public final class KernelModule implements AutoCloseable {
         COMPILED
     }
 
-    /** Files that every engine loads. */
-    static final List<String> NEEDED = List.of("conv_forward", "conv_backward", "rows");
-
     private final CudaDevice device;
     private final CUmodule module;
     private boolean closed;
@@ -42,15 +39,16 @@ public final class KernelModule implements AutoCloseable {
     /**
      * Loads a file of kernels.
      *
+     * @param owner class in whose package the build put it
      * @param name as of its source, without folder and ending
      * @throws KcpException with code MISSING_DEVICE if the jar has no machine code for the GPU and none can be made here
      */
-    public static KernelModule load(CudaDevice device, String name, Origin origin) {
-        CUmodule built = origin == Origin.COMPILED ? null : loadBuilt(device, name);
+    public static KernelModule load(Class<?> owner, CudaDevice device, String name, Origin origin) {
+        CUmodule built = origin == Origin.COMPILED ? null : loadBuilt(owner, device, name);
         if (built != null) {
             return new KernelModule(device, built);
         }
-        byte[] code = KernelCompiler.compile(KernelSource.of(name), device);
+        byte[] code = KernelCompiler.compile(KernelSource.of(owner, name), device);
         CUmodule compiled = new CUmodule();
         device.makeCurrent();
         check("cuModuleLoadData(" + name + ")", JCudaDriver.cuModuleLoadData(compiled, code));
@@ -58,9 +56,9 @@ public final class KernelModule implements AutoCloseable {
     }
 
     /** The jar's machine code, loaded, or null where it has none for this GPU. */
-    private static CUmodule loadBuilt(CudaDevice device, String name) {
+    private static CUmodule loadBuilt(Class<?> owner, CudaDevice device, String name) {
         String file = name + ".fatbin";
-        try (InputStream in = KernelModule.class.getResourceAsStream(file)) {
+        try (InputStream in = owner.getResourceAsStream(file)) {
             if (in == null) {
                 return null;
             }
@@ -77,10 +75,10 @@ public final class KernelModule implements AutoCloseable {
         }
     }
 
-    /** Whether {@link #load} would succeed for all needed files; compiles nothing. */
-    public static boolean isAvailable(CudaDevice device) {
-        for (String name : NEEDED) {
-            CUmodule built = loadBuilt(device, name);
+    /** Whether {@link #load} would succeed for all these files; compiles nothing. */
+    public static boolean isAvailable(Class<?> owner, CudaDevice device, List<String> names) {
+        for (String name : names) {
+            CUmodule built = loadBuilt(owner, device, name);
             if (built == null) {
                 return KernelCompiler.isAvailable(device);
             }

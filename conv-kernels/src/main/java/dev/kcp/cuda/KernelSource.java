@@ -23,27 +23,28 @@ record KernelSource(String name, String text, SortedMap<String, String> headers)
     /**
      * Reads a file and what it includes.
      *
+     * @param owner class whose package holds it, in the folder {@code source}
      * @throws KcpException with code MISSING_DEVICE if the jar was packed without it
      */
-    static KernelSource of(String name) {
-        String text = read(name + ".cu");
+    static KernelSource of(Class<?> owner, String name) {
+        String text = read(owner, name + ".cu");
         SortedMap<String, String> headers = new TreeMap<>();
-        addHeaders(text, headers);
+        addHeaders(owner, text, headers);
         return new KernelSource(name, text, headers);
     }
 
-    private static void addHeaders(String text, SortedMap<String, String> headers) {
+    private static void addHeaders(Class<?> owner, String text, SortedMap<String, String> headers) {
         for (Matcher include = INCLUDE.matcher(text); include.find(); ) {
             String header = include.group(1);
             if (!headers.containsKey(header)) {
-                headers.put(header, read(header));
-                addHeaders(headers.get(header), headers);
+                headers.put(header, read(owner, header));
+                addHeaders(owner, headers.get(header), headers);
             }
         }
     }
 
-    private static String read(String file) {
-        try (InputStream in = KernelSource.class.getResourceAsStream("source/" + file)) {
+    private static String read(Class<?> owner, String file) {
+        try (InputStream in = owner.getResourceAsStream("source/" + file)) {
             if (in == null) {
                 throw new KcpException(Code.MISSING_DEVICE, "this build of kcp lacks a kernel's source: file=" + file);
             }

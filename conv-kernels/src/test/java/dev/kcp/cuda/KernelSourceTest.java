@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.KcpException;
+import dev.kcp.conv.cuda.CudaConvEngine;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -22,14 +23,14 @@ class KernelSourceTest {
     @Test
     void everyFileOfKernelsComesWithWhatItIncludes() {
         for (String name : List.of("conv_forward", "conv_backward", "conv_check")) {
-            KernelSource source = KernelSource.of(name);
+            KernelSource source = KernelSource.of(CudaConvEngine.class, name);
             assertThat(source.text()).contains("extern \"C\" __global__");
             assertThat(source.headers()).containsKeys("conv_common.cuh", "integers.cuh");
             for (Map.Entry<String, String> header : source.headers().entrySet()) {
                 assertThat(header.getValue()).as(header.getKey()).contains("#pragma once");
             }
         }
-        assertThat(KernelSource.of("conv_backward").headers())
+        assertThat(KernelSource.of(CudaConvEngine.class, "conv_backward").headers())
                 .containsKeys("backward_walk.cuh", "backward_reduce.cuh", "conv_feed.cuh", "conv_math.cuh");
     }
 
@@ -37,17 +38,17 @@ class KernelSourceTest {
     @Test
     void case37NoRouteHasAFloatingPointAtomic() {
         for (String name : List.of("conv_forward", "conv_backward")) {
-            KernelSource source = KernelSource.of(name);
+            KernelSource source = KernelSource.of(CudaConvEngine.class, name);
             assertThat(source.text()).doesNotContainPattern(ATOMIC);
             source.headers()
                     .forEach((header, text) -> assertThat(text).as(header).doesNotContainPattern(ATOMIC));
         }
-        assertThat(KernelSource.of("conv_check").text()).containsPattern(ATOMIC);
+        assertThat(KernelSource.of(CudaConvEngine.class, "conv_check").text()).containsPattern(ATOMIC);
     }
 
     @Test
     void aFileThatIsNotThereIsNamed() {
-        assertThatThrownBy(() -> KernelSource.of("conv_none"))
+        assertThatThrownBy(() -> KernelSource.of(CudaConvEngine.class, "conv_none"))
                 .isInstanceOf(KcpException.class)
                 .hasMessageContaining("file=conv_none.cu");
     }
@@ -60,7 +61,7 @@ class KernelSourceTest {
     void compiledOnceThenTakenFromTheCache(@TempDir Path folder) throws Exception {
         assumeNvrtc();
         KernelCache cache = new KernelCache(folder);
-        KernelSource source = KernelSource.of("conv_check");
+        KernelSource source = KernelSource.of(CudaConvEngine.class, "conv_check");
         byte[] code = KernelCompiler.compile(source, HOPPER, cache);
         assertThat(code).startsWith(0x7F, 'E', 'L', 'F');
         List<Path> files = Files.list(folder).toList();
@@ -81,7 +82,7 @@ class KernelSourceTest {
     void theQuickFilesCompileWithoutASystemsHeaders(@TempDir Path folder) {
         assumeNvrtc();
         for (String name : List.of("conv_check", "rows")) {
-            assertThat(KernelCompiler.compile(KernelSource.of(name), HOPPER, new KernelCache(folder)))
+            assertThat(KernelCompiler.compile(KernelSource.of(CudaConvEngine.class, name), HOPPER, new KernelCache(folder)))
                     .as(name)
                     .startsWith(0x7F, 'E', 'L', 'F');
         }

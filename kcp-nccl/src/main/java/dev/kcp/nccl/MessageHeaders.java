@@ -58,7 +58,7 @@ public final class MessageHeaders implements AutoCloseable {
         this.peers = peers;
         stream.device().makeCurrent();
         launcher = new Launcher(stream, arguments.address(), false);
-        module = KernelModule.load(stream.device(), "rows", KernelModule.Origin.BUILT_OR_COMPILED);
+        module = KernelModule.load(MessageHeaders.class, stream.device(), "headers", KernelModule.Origin.BUILT_OR_COMPILED);
         check = module.function("headers_check", 0);
         long bytes = 3L * peers * BYTES;
         Driver.check("cuMemAlloc", JCudaDriver.cuMemAlloc(memory, bytes));

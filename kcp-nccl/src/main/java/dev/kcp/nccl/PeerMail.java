@@ -64,7 +64,7 @@ public final class PeerMail implements AutoCloseable {
      */
     public PeerMail(CudaStream stream, int peers) {
         this.stream = stream;
-        programs = CudaPrograms.load(stream, "mail", HEAD_WORDS + PARCELS * PARCEL_WORDS);
+        programs = CudaPrograms.load(PeerMail.class, stream, "mail", HEAD_WORDS + PARCELS * PARCEL_WORDS);
         reached = new PeerMemory[peers];
         theirBoxes = new long[peers];
         stream.device().makeCurrent();

@@ -42,7 +42,7 @@ final class CudaRowOps implements RowOps, AutoCloseable {
         this.stream = stream;
         this.pinned = pinned;
         launcher = new Launcher(stream, arguments.address(), checked);
-        module = KernelModule.load(stream.device(), "rows", origin);
+        module = KernelModule.load(CudaRowOps.class, stream.device(), "rows", origin);
         move = module.function("rows_move", 0);
         addFloats = module.function("rows_add_float", 0);
         addDoubles = module.function("rows_add_double", 0);

@@ -42,7 +42,7 @@ final class Kernels implements AutoCloseable {
     }
 
     private KernelModule module(String file) {
-        return modules.computeIfAbsent(file, name -> KernelModule.load(device, name, origin));
+        return modules.computeIfAbsent(file, name -> KernelModule.load(Kernels.class, device, name, origin));
     }
 
     @Override

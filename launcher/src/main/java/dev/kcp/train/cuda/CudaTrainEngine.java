@@ -54,7 +54,7 @@ public final class CudaTrainEngine implements TrainEngine {
         this.stream = stream;
         this.conv = conv;
         this.cublas = cublas;
-        programs = CudaPrograms.load(stream, "train", ARGUMENT_WORDS);
+        programs = CudaPrograms.load(CudaTrainEngine.class, stream, "train", ARGUMENT_WORDS);
         copies = new HostCopies(stream);
         tree = new TreeSums(stream, programs);
         products = new TileProducts(stream, cublas, tree);

@@ -27,7 +27,7 @@ final class SmallTiles implements AutoCloseable {
     private final Scratch owed;
 
     SmallTiles(CudaStream stream) {
-        programs = CudaPrograms.load(stream, "train_products", ARGUMENT_WORDS);
+        programs = CudaPrograms.load(SmallTiles.class, stream, "train_products", ARGUMENT_WORDS);
         owed = new Scratch(stream);
     }
 

@@ -4,7 +4,7 @@
 //
 // x: BF16 [S, K], dy: BF16 [S, M], dense, K and M multiples of 8; out: FP32 [groups, K, M]. A block makes 128 x 64 of K x M
 // for one group of tiles; each of its eight warps 32 x 32.
-#include <cstdint>
+#include "integers.cuh"
 
 constexpr int kThreads = 256;
 constexpr int kBlockK = 128;

@@ -2,8 +2,9 @@
 // the receiver's blocks take them from there to where they belong. Nothing but this kernel takes part, a few small blocks
 // that find room beside a program which fills the device.
 #include "integers.cuh"
+#include "verdict.cuh"
 
-// As in dev.kcp.conv.cuda.PeerMail. A message is cut into lanes, each with a block of its own at both ends and with counts
+// As in dev.kcp.nccl.PeerMail. A message is cut into lanes, each with a block of its own at both ends and with counts
 // of its own, so that no block waits for another one of its launch.
 constexpr int kLaneBytes = 4096;
 constexpr int kLanes = 256;
@@ -31,13 +32,13 @@ struct Parcel {
     int64_t peer;
 };
 
-// Written by dev.kcp.conv.cuda.PeerMail: each field 8 bytes.
+// Written by dev.kcp.nccl.PeerMail: each field 8 bytes.
 struct MailArgs {
     int64_t outgoing;           // so many parcels are sent, the others received
     int64_t parcels;
     uint64_t digest;            // of the call, in the low half
     const int64_t* stop;        // pinned host memory: not 0 once nobody shall wait any more
-    int64_t* verdict;           // pinned host memory, 6 words, as in rows.cu: peer + 1, what was expected, what came, a lock
+    int64_t* verdict;           // pinned host memory, as in verdict.cuh
     Parcel parcel[kParcels];
 };
 
@@ -106,17 +107,6 @@ __device__ __forceinline__ void copy(char* to, const char* from, int bytes) {
     }
 }
 
-__device__ void complain(const MailArgs& a, int64_t peer, uint64_t expected, uint64_t came) {
-    if (atomicExch_system(reinterpret_cast<unsigned long long*>(a.verdict + 5), 1ull) == 0ull) {
-        a.verdict[1] = int64_t(expected & 0xffffffffull);
-        a.verdict[2] = int64_t(expected >> 32);
-        a.verdict[3] = int64_t(came & 0xffffffffull);
-        a.verdict[4] = int64_t(came >> 32);
-        __threadfence_system();
-        *reinterpret_cast<volatile int64_t*>(a.verdict) = peer + 1;
-    }
-}
-
 // Both ends fold the length in, so that messages of other lengths differ too.
 __device__ __forceinline__ uint64_t flagOf(const MailArgs& a, int64_t bytes, uint32_t number) {
     uint32_t digest = uint32_t(a.digest) ^ uint32_t(bytes) * 0x9e3779b1u;
@@ -151,7 +141,10 @@ __device__ __forceinline__ void receive(const MailArgs& a, const Parcel& parcel,
         uint64_t came;
         stopped = !await(&parcel.mine->flags[slot][lane], a.stop, came,
                          [=](uint64_t flag) { return uint32_t(flag) == number + 1; });
-        if (!stopped && came != expected) complain(a, parcel.peer, expected, came);
+        if (!stopped && came != expected) {
+            complain(a.verdict, parcel.peer, int64_t(expected & 0xffffffffull), expected >> 32,
+                     int64_t(came & 0xffffffffull), came >> 32);
+        }
     }
     __syncthreads();
     if (stopped) return;

@@ -4,7 +4,7 @@
 //
 // S = rows, C = channels (a multiple of 8), V = 256. Rows are dense BF16 unless said otherwise. Sums over rows are made of
 // leaves of at most 64 rows that never cross a tile; dev.kcp.train.cuda adds leaves inside a tile, then tiles.
-#include <cstdint>
+#include "integers.cuh"
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
