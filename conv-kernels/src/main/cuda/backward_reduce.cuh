@@ -29,14 +29,15 @@ __device__ __forceinline__ Sum subtree(const Sum* column, int64_t pitch, int beg
     return node;
 }
 
+// A NaN is stored as one number, the CPU's: its sign and digits would tell where it was made.
 __device__ __forceinline__ void storeGradient(const ConvArgs& a, int plane, int channel, auto value) {
     char* to = plane == 4 ? a.dbias : a.dweight;
     if (!to) return;
     int64_t index = plane == 4 ? channel : int64_t(channel) * 4 + plane;
     if (plane == 4 ? a.dbiasIsBf16 : a.dweightIsBf16) {
-        reinterpret_cast<uint16_t*>(to)[index] = toBf16(value);
+        reinterpret_cast<uint16_t*>(to)[index] = value == value ? toBf16(value) : uint16_t(0x7fc0);
     } else {
-        reinterpret_cast<float*>(to)[index] = float(value);
+        reinterpret_cast<float*>(to)[index] = value == value ? float(value) : __uint_as_float(0x7fc00000u);
     }
 }
 
@@ -53,7 +54,7 @@ __device__ __forceinline__ void reduce(const ConvArgs& a) {
         firstRow = range.y;
         count = range.z;
     } else {
-        count = int((int64_t(__ldg(a.begin + a.fragments)) + kGroupRows - 1) / kGroupRows);
+        count = int((int64_t(tokensOf(a)) + kGroupRows - 1) / kGroupRows);
     }
     int size = 8;
     while (int64_t(size) * kReduceParts < count) size *= 2;

@@ -121,6 +121,9 @@ struct Taps {
 
 // ---- the walk over fragments -----------------------------------------------------------------------------------------
 
+// Tokens of all fragments. Offsets that end past the rows of x, which the host cannot see, read and write none there.
+__device__ __forceinline__ int tokensOf(const ConvArgs& a) { return min(__ldg(a.begin + a.fragments), int(a.rows)); }
+
 // The last i of [0, fragments) with begin[i] <= row, found by the whole warp, 32 probes at a time. begin[0] is 0.
 __device__ __forceinline__ int fragmentOf(const int* begin, int fragments, int row) {
     int lane = threadIdx.x & 31;

@@ -45,7 +45,7 @@ __device__ __forceinline__ void forwardMain(const ConvArgs& a) {
     int tile = int(unit % tiles) * kWarpChannels;
     // Lanes past the last channel do the last lane's work again.
     int channel = min(tile + int(threadIdx.x & 31) * kLane, int(a.channels) - kLane);
-    int tokens = __ldg(a.begin + a.fragments);
+    int tokens = tokensOf(a);
     int end = int(min(firstRow + kRows, int64_t(tokens)));
     char* out = a.out + firstRow * a.outPitch + channel * 2;
 

@@ -1,11 +1,12 @@
 package dev.kcp.conv;
 
+import static dev.kcp.Arguments.present;
+
 import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
-import java.util.Objects;
 
 /**
  * The single-rank op: a depthwise causal convolution of width 4 with SiLU over packed documents, forward and backward.
@@ -57,8 +58,8 @@ public final class CausalConv1d {
      * @param engine the device's programs, borrowed
      */
     public CausalConv1d(ConvEngine engine, ConvOptions options) {
-        this.engine = Objects.requireNonNull(engine, "engine");
-        this.options = Objects.requireNonNull(options, "options");
+        this.engine = present("engine", engine);
+        this.options = present("options", options);
     }
 
     /**
@@ -81,7 +82,6 @@ public final class CausalConv1d {
      * @param channels C
      */
     public long forwardWorkspaceBytes(long rows, long channels) {
-        checkSizes(rows, channels);
         return engine.forwardWorkspaceBytes(rows, channels);
     }
 
@@ -92,14 +92,7 @@ public final class CausalConv1d {
      * @param channels C
      */
     public long backwardWorkspaceBytes(long rows, long channels) {
-        checkSizes(rows, channels);
         return engine.backwardWorkspaceBytes(rows, channels);
-    }
-
-    private static void checkSizes(long rows, long channels) {
-        if (rows < 0 || channels < 0) {
-            throw new IllegalArgumentException("negative sizes: rows=" + rows + " channels=" + channels);
-        }
     }
 
     /** A work space of {@link #forwardWorkspaceBytes} on the engine's device, closed by the caller. */
@@ -127,17 +120,14 @@ public final class CausalConv1d {
      * @param out BF16 of x's shape, or null for a new tensor that the caller closes
      * @param workspace the caller's, of {@link #forwardWorkspaceBytes} or more, or null for the engine's own
      * @return out, or the new tensor
-     * @throws IllegalArgumentException before anything is computed
+     * @throws IllegalArgumentException before anything is computed, also where an output shares memory with an input or
+     *     another output
      */
     public Tensor forward(Tensor x, Tensor weight, Tensor bias, Tensor cuSeqlens, Tensor out, Memory workspace) {
         ConvChecks.rows("x", x, engine.device());
         ConvChecks.parameters(x, weight, bias);
-        if (out != null) {
-            ConvChecks.rowsLike(x, "out", out);
-        }
-        if (workspace != null) {
-            ConvChecks.workspace(workspace, forwardWorkspaceBytes(x.rows(), x.columns()), engine.device());
-        }
+        apartFromOffsets("y", out, cuSeqlens);
+        apartFromOffsets("workspace", workspace, cuSeqlens);
         try (Shard batch = engine.batch(cuSeqlens, x.rows(), options.allowSlack())) {
             Tensor y = out == null ? engine.allocate(DType.BF16, x.shape()) : out;
             try {
@@ -149,6 +139,18 @@ public final class CausalConv1d {
                 }
                 throw e;
             }
+        }
+    }
+
+    /** The engine checks all other arguments; the offsets it knows no longer when a program runs. */
+    private static void apartFromOffsets(String name, Tensor output, Tensor cuSeqlens) {
+        ConvChecks.apart(name, output, "cu_seqlens", cuSeqlens);
+    }
+
+    private static void apartFromOffsets(String name, Memory workspace, Tensor cuSeqlens) {
+        if (workspace != null) {
+            Tensor all = Tensor.over(workspace, DType.BF16, workspace.bytes() / DType.BF16.bytes());
+            apartFromOffsets(name, all, cuSeqlens);
         }
     }
 
@@ -164,19 +166,18 @@ public final class CausalConv1d {
      * @param out tensors to write; null gradients are not computed
      * @param workspace the caller's, of {@link #backwardWorkspaceBytes} or more, or null for the engine's own
      * @return out
-     * @throws IllegalArgumentException before anything is computed
+     * @throws IllegalArgumentException before anything is computed, also where an output shares memory with an input or
+     *     another output
      */
     public Gradients backward(
             Tensor x, Tensor weight, Tensor bias, Tensor cuSeqlens, Tensor dy, Gradients out, Memory workspace) {
         ConvChecks.rows("x", x, engine.device());
         ConvChecks.parameters(x, weight, bias);
-        if (dy != null) {
-            ConvChecks.rowsLike(x, "dy", dy);
-        }
         ConvChecks.gradients(x, bias, out);
-        if (workspace != null) {
-            ConvChecks.workspace(workspace, backwardWorkspaceBytes(x.rows(), x.columns()), engine.device());
-        }
+        apartFromOffsets("dx", out.dx(), cuSeqlens);
+        apartFromOffsets("dweight", out.dweight(), cuSeqlens);
+        apartFromOffsets("dbias", out.dbias(), cuSeqlens);
+        apartFromOffsets("workspace", workspace, cuSeqlens);
         try (Shard batch = engine.batch(cuSeqlens, x.rows(), options.allowSlack())) {
             engine.backward(batch, new Operands(x, weight, bias, null), options, dy, out, workspace);
         }

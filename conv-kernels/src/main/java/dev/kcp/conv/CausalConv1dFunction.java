@@ -1,8 +1,9 @@
 package dev.kcp.conv;
 
+import static dev.kcp.Arguments.present;
+
 import dev.kcp.tensor.StridedView;
 import dev.kcp.tensor.Tensor;
-import java.util.Objects;
 
 /**
  * The op as an autograd engine sees it: forward saves its arguments and nothing else, backward takes a gradient of any
@@ -28,7 +29,7 @@ public final class CausalConv1dFunction {
      * @param conv borrowed, as is its engine
      */
     public CausalConv1dFunction(CausalConv1d conv) {
-        this.conv = Objects.requireNonNull(conv, "conv");
+        this.conv = present("conv", conv);
     }
 
     /** Arguments as in {@link CausalConv1d#forward}. */
@@ -43,6 +44,7 @@ public final class CausalConv1dFunction {
      * @param dy gradient of y in any layout and floating-point type, or null for zeros
      */
     public Gradients backward(Saved saved, StridedView dy) {
+        present("saved", saved);
         Gradients out = Gradients.allocate(saved.x(), saved.weight(), saved.bias());
         try (Tensor dense = dy == null ? null : dy.toBf16()) {
             return conv.backward(saved.x(), saved.weight(), saved.bias(), saved.cuSeqlens(), dense, out);

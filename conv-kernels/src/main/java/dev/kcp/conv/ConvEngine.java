@@ -43,8 +43,12 @@ public interface ConvEngine extends AutoCloseable {
         return 0;
     }
 
-    /** Names of the programs in use for these arguments, for reports. */
-    List<String> programs(Operands in, ConvOptions options);
+    /**
+     * Names of the main programs in use for these arguments, for reports: forward's, backward's.
+     *
+     * @param isSharded whether they run on a {@link #shard} or on a whole {@link #batch}
+     */
+    List<String> programs(Operands in, ConvOptions options, boolean isSharded);
 
     /**
      * A partitioned batch's shard.
@@ -140,7 +144,7 @@ public interface ConvEngine extends AutoCloseable {
     /**
      * Writes g of the first up to three rows of continuing fragments.
      *
-     * @param dy BF16 {@code [S, C]}
+     * @param dy BF16 {@code [S, C]}, or null for zeros
      * @param head FP32 {@code [headRows, C]}
      */
     void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head);

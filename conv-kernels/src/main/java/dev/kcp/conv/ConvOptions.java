@@ -1,6 +1,6 @@
 package dev.kcp.conv;
 
-import java.util.Objects;
+import static dev.kcp.Arguments.present;
 
 /**
  * How a convolution is computed.
@@ -13,10 +13,10 @@ public record ConvOptions(SiluGradPolicy policy, ConvMath math, boolean allowSla
     /** Derivative at the BF16 preactivation, the device's fastest math, no slack rows. */
     public static final ConvOptions DEFAULT = new ConvOptions(SiluGradPolicy.BF16, ConvMath.FAST, false);
 
-    /** @throws NullPointerException if policy or math is null */
+    /** @throws IllegalArgumentException if policy or math is null */
     public ConvOptions {
-        Objects.requireNonNull(policy, "policy");
-        Objects.requireNonNull(math, "math");
+        present("policy", policy);
+        present("math", math);
     }
 
     /** The same options with another policy. */

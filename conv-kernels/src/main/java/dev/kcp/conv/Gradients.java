@@ -1,5 +1,7 @@
 package dev.kcp.conv;
 
+import static dev.kcp.Arguments.present;
+
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 
@@ -14,6 +16,8 @@ import dev.kcp.tensor.Tensor;
 public record Gradients(Tensor dx, Tensor dweight, Tensor dbias) implements AutoCloseable {
     /** New tensors for all gradients of these arguments, in the parameters' types. */
     public static Gradients allocate(Tensor x, Tensor weight, Tensor bias) {
+        present("x", x);
+        present("weight", weight);
         return new Gradients(
                 Tensor.zeros(DType.BF16, x.rows(), x.columns()),
                 Tensor.zeros(weight.dtype(), weight.rows(), weight.columns()),

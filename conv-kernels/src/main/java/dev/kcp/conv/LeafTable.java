@@ -37,6 +37,12 @@ public record LeafTable(List<Share> shares, List<NodeKey> nodes) {
     }
 
     private static List<Share> shares(long packedTokens, List<Span> spans) {
+        for (Span span : spans) {
+            if (span.documentEnd() > packedTokens) {
+                throw new IllegalArgumentException("document past the packed batch: documentEnd=" + span.documentEnd()
+                        + " packedTokens=" + packedTokens);
+            }
+        }
         int[] begin = ShardTables.begins(spans);
         List<Run> runs = new ArrayList<>();
         boolean inOrder = true;

@@ -1,5 +1,7 @@
 package dev.kcp.conv;
 
+import static dev.kcp.Arguments.present;
+
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BinaryOperator;
@@ -24,6 +26,8 @@ public final class NodeStack<T> {
     /** Tokens of a leaf. */
     public static final int LEAF_TOKENS = 64;
 
+    private static final int MOST_LEVELS = 57;
+
     /** A node with its sums. */
     public record Entry<T>(NodeKey key, T sums) {}
 
@@ -32,6 +36,8 @@ public final class NodeStack<T> {
     private final List<Entry<T>> entries = new ArrayList<>();
     private NodeKey openLeaf;
     private T openSums;
+    /** No node may begin before this token: those that do were pushed. */
+    private long end;
 
     /**
      * An empty stack for one batch.
@@ -40,17 +46,25 @@ public final class NodeStack<T> {
      * @param add left + right; may reuse either
      */
     public NodeStack(long tokens, BinaryOperator<T> add) {
+        if (tokens < 0) {
+            throw new IllegalArgumentException("negative size: tokens=" + tokens);
+        }
         this.leaves = leaves(tokens);
-        this.add = add;
+        this.add = present("add", add);
     }
 
     /** Leaves of so many packed tokens. */
     public static long leaves(long tokens) {
-        return (tokens + LEAF_TOKENS - 1) / LEAF_TOKENS;
+        return Math.ceilDiv(tokens, LEAF_TOKENS);
     }
 
     /** Adds the next node in token order. */
     public void push(NodeKey key, T sums) {
+        if (key.begin() < end || key.level() > MOST_LEVELS || key.index() >= nodes(key.level())) {
+            throw new IllegalArgumentException("a node outside the tree or out of order: node=" + key + " leaves="
+                    + leaves + " pushedUpTo=" + end);
+        }
+        end = key.begin() + 1;
         if (key.isShare()) {
             entries.add(new Entry<>(key, sums));
             return;

@@ -10,6 +10,10 @@ import java.util.List;
 public interface RowOps {
     /** Stands in place of a source's number where a move writes zeros. */
     int ZEROS = -1;
+    /** Most sources of a move. */
+    int MOST_SOURCES = 3;
+    /** Most targets of a move. */
+    int MOST_TARGETS = 2;
 
     /** Rows by number, where the device reads them. Made once, closed by its owner after the work that uses it. */
     interface Table extends AutoCloseable {

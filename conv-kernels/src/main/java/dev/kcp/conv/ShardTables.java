@@ -1,8 +1,11 @@
 package dev.kcp.conv;
 
+import static dev.kcp.Arguments.present;
+
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.Predicate;
 
 /**
  * What the programs need to know about the rows of one shard: where its fragments begin, where each finds its history
@@ -26,7 +29,7 @@ public final class ShardTables implements Shard {
     public record Span(int packedBegin, int length, int documentBegin, int documentEnd) {
         /** @throws IllegalArgumentException if the fragment reaches outside its document */
         public Span {
-            if (length < 0 || documentBegin > packedBegin || documentEnd - length < packedBegin) {
+            if (length < 0 || packedBegin < 0 || documentBegin > packedBegin || documentEnd - length < packedBegin) {
                 throw new IllegalArgumentException("fragment outside its document: packedBegin=" + packedBegin
                         + " length=" + length + " documentBegin=" + documentBegin + " documentEnd=" + documentEnd);
             }
@@ -51,6 +54,15 @@ public final class ShardTables implements Shard {
      * @param tailBegin first tail row of each fragment; -1 for those that owe nothing
      */
     public record SeamRows(int[] headBegin, int[] tailBegin, int headRows, int tailRows) {
+        /** @throws IllegalArgumentException if something is missing or negative */
+        public SeamRows {
+            present("headBegin", headBegin);
+            present("tailBegin", tailBegin);
+            if (headRows < 0 || tailRows < 0) {
+                throw new IllegalArgumentException("negative rows: headRows=" + headRows + " tailRows=" + tailRows);
+            }
+        }
+
         /** One fragment's rows after another's. */
         public static SeamRows of(List<Span> spans) {
             int[] headBegin = new int[spans.size()];
@@ -77,6 +89,8 @@ public final class ShardTables implements Shard {
     private final int[] tailBegin;
     private final int headRows;
     private final int tailRows;
+    private final int historyRows;
+    private final int receivedRows;
     private final LeafTable leaves;
 
     private ShardTables(long packedTokens, List<Span> spans, int[] historyRow, int[] owedRow, SeamRows seams) {
@@ -88,7 +102,14 @@ public final class ShardTables implements Shard {
         tailBegin = seams.tailBegin();
         headRows = seams.headRows();
         tailRows = seams.tailRows();
+        historyRows = rowsNamed(historyRow);
+        receivedRows = rowsNamed(owedRow);
         leaves = LeafTable.of(packedTokens, spans);
+    }
+
+    /** Rows that a pool has at least: one past the last that is named. */
+    private static int rowsNamed(int[] poolRows) {
+        return Math.addExact(Arrays.stream(poolRows).max().orElse(-1), 1);
     }
 
     /** First local row of each fragment, and their end. */
@@ -116,15 +137,42 @@ public final class ShardTables implements Shard {
 
     /** As the other form, with places for head and tail rows that were chosen elsewhere. */
     public static ShardTables of(long packedTokens, List<Span> spans, int[] historyRow, int[] owedRow, SeamRows seams) {
-        if (historyRow.length != HISTORY * spans.size() || owedRow.length != HISTORY * spans.size()) {
+        present("spans", spans);
+        present("seams", seams);
+        if (present("historyRow", historyRow).length != HISTORY * spans.size()
+                || present("owedRow", owedRow).length != HISTORY * spans.size()) {
             throw new IllegalArgumentException("three rows per fragment: fragments=" + spans.size() + " historyRows="
                     + historyRow.length + " owedRows=" + owedRow.length);
         }
+        for (int i = 0; i < historyRow.length; i++) {
+            if (historyRow[i] < -1 || owedRow[i] < -1) {
+                throw new IllegalArgumentException(
+                        "not a row: historyRow[" + i + "]=" + historyRow[i] + " owedRow[" + i + "]=" + owedRow[i]);
+            }
+        }
+        seamRows("headBegin", seams.headBegin(), seams.headRows(), spans, Span::continues);
+        seamRows("tailBegin", seams.tailBegin(), seams.tailRows(), spans, Span::owes);
         return new ShardTables(packedTokens, List.copyOf(spans), historyRow.clone(), owedRow.clone(), seams);
+    }
+
+    private static void seamRows(String name, int[] begin, int rows, List<Span> spans, Predicate<Span> has) {
+        if (begin.length != spans.size()) {
+            throw new IllegalArgumentException(
+                    "one number per fragment: fragments=" + spans.size() + " " + name + "=" + begin.length);
+        }
+        for (int f = 0; f < begin.length; f++) {
+            Span span = present("span", spans.get(f));
+            int room = rows - Math.min(HISTORY, span.length());
+            if (has.test(span) ? begin[f] < 0 || begin[f] > room : begin[f] != -1) {
+                throw new IllegalArgumentException("a fragment's rows outside the buffer: fragment=" + f + " length="
+                        + span.length() + " " + name + "=" + begin[f] + " rows=" + rows);
+            }
+        }
     }
 
     /** Whole documents: nothing before a document's first token, nothing owed. */
     public static ShardTables ofDocuments(int[] cuSeqlens) {
+        ConvChecks.rising(cuSeqlens);
         List<Span> spans = new ArrayList<>(cuSeqlens.length - 1);
         for (int d = 0; d + 1 < cuSeqlens.length; d++) {
             spans.add(new Span(cuSeqlens[d], cuSeqlens[d + 1] - cuSeqlens[d], cuSeqlens[d], cuSeqlens[d + 1]));
@@ -145,6 +193,7 @@ public final class ShardTables implements Shard {
     }
 
     /** Local rows that belong to fragments; rows after them are slack. */
+    @Override
     public int rows() {
         return begin[fragments()];
     }
@@ -207,6 +256,16 @@ public final class ShardTables implements Shard {
     @Override
     public int tailRows() {
         return tailRows;
+    }
+
+    @Override
+    public int historyRows() {
+        return historyRows;
+    }
+
+    @Override
+    public int receivedRows() {
+        return receivedRows;
     }
 
     /** The shard's tokens by leaf, in token order. */

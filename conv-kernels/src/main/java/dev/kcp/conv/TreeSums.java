@@ -53,7 +53,9 @@ public final class TreeSums {
                 : HostMemory.ALL.get(ValueLayout.JAVA_FLOAT, row + channel * Float.BYTES);
     }
 
-    private static void put(Tensor tensor, long address, long index, double value) {
+    /** A NaN is stored as one number: its sign and digits would tell in which order it was made. */
+    private static void put(Tensor tensor, long address, long index, double sum) {
+        double value = sum == sum ? sum : Double.NaN;
         if (tensor.dtype() == DType.F32) {
             HostMemory.ALL.set(ValueLayout.JAVA_FLOAT, address + index * Float.BYTES, (float) value);
         } else {

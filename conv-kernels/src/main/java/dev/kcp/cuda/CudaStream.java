@@ -1,5 +1,6 @@
 package dev.kcp.cuda;
 
+import static dev.kcp.Arguments.present;
 import static dev.kcp.cuda.Driver.check;
 
 import dev.kcp.tensor.DType;
@@ -34,7 +35,7 @@ public final class CudaStream implements AutoCloseable {
 
     /** A new stream that does not wait for the default one. */
     public static CudaStream create(CudaDevice device) {
-        device.makeCurrent();
+        present("device", device).makeCurrent();
         CUstream stream = new CUstream();
         check("cuStreamCreate", JCudaDriver.cuStreamCreate(stream, NON_BLOCKING));
         return new CudaStream(device, stream, true);
@@ -42,7 +43,7 @@ public final class CudaStream implements AutoCloseable {
 
     /** As {@link #create}, for work that goes before that of other streams wherever the device has to choose. */
     public static CudaStream createUrgent(CudaDevice device) {
-        device.makeCurrent();
+        present("device", device).makeCurrent();
         int[] least = new int[1];
         int[] greatest = new int[1];
         check("cuCtxGetStreamPriorityRange", JCudaDriver.cuCtxGetStreamPriorityRange(least, greatest));
@@ -57,7 +58,7 @@ public final class CudaStream implements AutoCloseable {
      * @param handle its {@code CUstream}; 0 is the default stream
      */
     public static CudaStream borrow(CudaDevice device, long handle) {
-        return new CudaStream(device, Handles.jcudaStream(handle), false);
+        return new CudaStream(present("device", device), Handles.jcudaStream(handle), false);
     }
 
     /** The device that the stream belongs to. */
@@ -94,6 +95,9 @@ public final class CudaStream implements AutoCloseable {
 
     /** Device memory, owned by the caller and freed in stream order. Not cleared. */
     public Memory allocate(long bytes) {
+        if (bytes < 0) {
+            throw new IllegalArgumentException("negative allocation: bytes=" + bytes);
+        }
         device.makeCurrent();
         Device where = device.device();
         if (bytes == 0) {
@@ -127,8 +131,9 @@ public final class CudaStream implements AutoCloseable {
         }
     }
 
-    /** Sets bytes, in stream order. */
+    /** Sets bytes, in stream order. That the range is there, only the caller knows. */
     public void fill(long address, byte value, long bytes) {
+        range("address", address, bytes);
         if (bytes > 0) {
             device.makeCurrent();
             check("cuMemsetD8Async", JCudaDriver.cuMemsetD8Async(Handles.device(address), value, bytes, jcuda()));
@@ -155,17 +160,14 @@ public final class CudaStream implements AutoCloseable {
 
     /** A dense tensor of whatever the memory held, owned by the caller. */
     public Tensor uninitialized(DType dtype, long... shape) {
-        long bytes = dtype.bytes();
-        for (long extent : shape) {
-            bytes = Math.multiplyExact(bytes, extent);
-        }
-        return Tensor.adopt(allocate(bytes), dtype, shape);
+        return Tensor.adopt(allocate(Tensor.bytes(dtype, shape)), dtype, shape);
     }
 
     /** A dense copy of a dense host tensor on the device, owned by the caller. Waits. */
     public Tensor upload(Tensor host) {
+        long from = present("host", host).segment().address();
         Tensor copy = uninitialized(host.dtype(), host.shape());
-        copyToDevice(host.segment().address(), copy);
+        copyToDevice(from, copy);
         synchronize();
         return copy;
     }
@@ -187,7 +189,8 @@ public final class CudaStream implements AutoCloseable {
 
     /** Overwrites a dense device tensor with a dense host tensor's elements. Waits. */
     public void write(Tensor host, Tensor to) {
-        if (host.dtype() != to.dtype() || host.elements() != to.elements() || !to.isDense()) {
+        here("to", to);
+        if (present("host", host).dtype() != to.dtype() || host.elements() != to.elements() || !to.isDense()) {
             throw new IllegalArgumentException("tensors differ: from=" + host + " to=" + to);
         }
         copyToDevice(host.segment().address(), to);
@@ -196,6 +199,7 @@ public final class CudaStream implements AutoCloseable {
 
     /** A dense copy of a dense device tensor on the host, owned by the caller. Waits. */
     public Tensor download(Tensor source) {
+        here("source", source);
         if (!source.isDense()) {
             throw new IllegalArgumentException("rows have gaps: tensor=" + source);
         }
@@ -212,12 +216,31 @@ public final class CudaStream implements AutoCloseable {
         return host;
     }
 
-    /** Copies device memory, in stream order. */
+    /** Copies device memory, in stream order. That both ranges are there, only the caller knows. */
     public void copy(long from, long to, long bytes) {
+        range("from", from, bytes);
+        range("to", to, bytes);
+        if (bytes == 0) {
+            return;
+        }
         device.makeCurrent();
         check(
                 "cuMemcpyDtoDAsync",
                 JCudaDriver.cuMemcpyDtoDAsync(Handles.device(to), Handles.device(from), bytes, jcuda()));
+    }
+
+    private void here(String name, Tensor tensor) {
+        if (!present(name, tensor).device().equals(device.device())) {
+            throw new IllegalArgumentException(
+                    name + " is on another device: device=" + tensor.device() + " wanted=" + device.device());
+        }
+    }
+
+    private static void range(String name, long address, long bytes) {
+        if (bytes < 0 || address == 0 && bytes > 0) {
+            throw new IllegalArgumentException(
+                    "no such memory: " + name + "=0x" + Long.toHexString(address) + " bytes=" + bytes);
+        }
     }
 
     private static long bytes(Tensor tensor) {

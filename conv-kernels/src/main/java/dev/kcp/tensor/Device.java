@@ -18,9 +18,9 @@ public record Device(Kind kind, int ordinal) {
     /** The host. */
     public static final Device CPU = new Device(Kind.CPU, 0);
 
-    /** @throws IllegalArgumentException if the ordinal is negative, or not 0 on the host */
+    /** @throws IllegalArgumentException if there is no kind, the ordinal is negative, or not 0 on the host */
     public Device {
-        if (ordinal < 0 || kind == Kind.CPU && ordinal != 0) {
+        if (kind == null || ordinal < 0 || kind == Kind.CPU && ordinal != 0) {
             throw new IllegalArgumentException("no such device: kind=" + kind + " ordinal=" + ordinal);
         }
     }

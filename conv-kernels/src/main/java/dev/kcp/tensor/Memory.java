@@ -1,5 +1,7 @@
 package dev.kcp.tensor;
 
+import static dev.kcp.Arguments.present;
+
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
@@ -43,16 +45,24 @@ public final class Memory implements AutoCloseable {
         }
     }
 
-    /** Memory allocated elsewhere in this process and kept alive by its owner for as long as it is used here. */
+    /**
+     * Memory allocated elsewhere in this process and kept alive by its owner for as long as it is used here. That it is
+     * there, on that device and so long, only the caller knows.
+     *
+     * @throws IllegalArgumentException if no memory can lie there
+     */
     public static Memory borrow(Device device, long address, long bytes) {
-        if (bytes < 0 || address == 0 && bytes > 0) {
-            throw new IllegalArgumentException("no memory to borrow: address=" + address + " bytes=" + bytes);
-        }
-        return new Memory(device, address, bytes, () -> {});
+        return own(device, address, bytes, () -> {});
     }
 
     /** Memory with the given way to free it; for devices other than the CPU. */
     public static Memory own(Device device, long address, long bytes, Runnable free) {
+        present("device", device);
+        present("free", free);
+        if (bytes < 0 || bytes > 0 && (address <= 0 || bytes > Long.MAX_VALUE - address)) {
+            throw new IllegalArgumentException(
+                    "no memory lies there: address=0x" + Long.toHexString(address) + " bytes=" + bytes);
+        }
         return new Memory(device, address, bytes, free);
     }
 

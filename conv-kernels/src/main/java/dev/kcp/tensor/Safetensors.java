@@ -12,6 +12,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 
@@ -101,10 +102,26 @@ public final class Safetensors implements AutoCloseable {
         }
     }
 
-    /** Rows {@code [begin, end)} of a tensor, rows being runs of the last extent, into dense rows of {@code to}. */
+    /**
+     * Rows {@code [begin, end)} of a tensor, rows being runs of the last extent, into dense rows of {@code to}.
+     *
+     * @throws IllegalArgumentException if the tensor has no such rows, or {@code to} is not of as many elements of its type
+     */
     public void readRows(String name, long begin, long end, Tensor to) {
         Entry entry = require(name);
-        long rowBytes = entry.shape()[entry.shape().length - 1] * dtype(entry).bytes();
+        DType dtype = dtype(entry);
+        int last = entry.shape().length - 1;
+        long columns = last < 0 ? 1 : entry.shape()[last];
+        long rowBytes = columns * dtype.bytes();
+        long rows = Arrays.stream(entry.shape()).limit(Math.max(0, last)).reduce(1, (a, b) -> a * b);
+        if (begin < 0 || end < begin || end > rows) {
+            throw new IllegalArgumentException(
+                    "no such rows: tensor=" + name + " begin=" + begin + " end=" + end + " rows=" + rows);
+        }
+        if (to.dtype() != dtype || to.elements() != (end - begin) * columns) {
+            throw new IllegalArgumentException("rows of another size or type: tensor=" + name + " dtype=" + dtype
+                    + " rows=" + (end - begin) + " columns=" + columns + " to=" + to);
+        }
         readInto(entry, begin * rowBytes, end * rowBytes, to.segment());
     }
 

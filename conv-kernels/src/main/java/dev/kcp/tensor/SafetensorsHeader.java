@@ -1,17 +1,23 @@
 package dev.kcp.tensor;
 
+import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.kcp.Arguments;
 import dev.kcp.KcpException;
+import java.io.CharArrayReader;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.CharBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -31,19 +37,34 @@ record SafetensorsHeader(long dataBegin, Map<String, Entry> entries, Map<String,
     private static final int LENGTH_BYTES = Long.BYTES;
     private static final String METADATA = "__metadata__";
     private static final long MAX_HEADER_BYTES = 100_000_000;
-    private static final ObjectMapper JSON = JsonMapper.builder()
+    /** Of this program's own, not the parser's: a header's length bounds all that is in it. */
+    private static final StreamReadConstraints NO_LIMITS = StreamReadConstraints.builder()
+            .maxStringLength(Integer.MAX_VALUE)
+            .maxNameLength(Integer.MAX_VALUE)
+            .build();
+
+    private static final ObjectMapper JSON = JsonMapper.builder(
+                    JsonFactory.builder().streamReadConstraints(NO_LIMITS).build())
             .enable(JsonParser.Feature.STRICT_DUPLICATE_DETECTION)
             .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
             .build();
 
-    /** Bits of an element of every type that the format knows, also of those that no tensor here can have. */
+    /**
+     * Bits of an element of the types that the format knew when this was written, also of those that no tensor here can
+     * have. Of a type that came later only the place is checked.
+     */
     private static final Map<String, Integer> ELEMENT_BITS = Map.ofEntries(
+            Map.entry("C64", 64),
             Map.entry("F64", 64),
             Map.entry("F32", 32),
             Map.entry("F16", 16),
             Map.entry("BF16", 16),
             Map.entry("F8_E4M3", 8),
             Map.entry("F8_E5M2", 8),
+            Map.entry("F8_E8M0", 8),
+            Map.entry("F6_E2M3", 6),
+            Map.entry("F6_E3M2", 6),
+            Map.entry("F4", 4),
             Map.entry("I64", 64),
             Map.entry("I32", 32),
             Map.entry("I16", 16),
@@ -91,21 +112,34 @@ record SafetensorsHeader(long dataBegin, Map<String, Entry> entries, Map<String,
     }
 
     private static JsonNode json(Path path, ByteBuffer bytes) throws IOException {
-        JsonNode header;
+        if (bytes.get(0) != '{') {
+            throw bad(
+                    path,
+                    "has a header that does not begin with '{', as one in UTF-8 without a byte order mark does:"
+                            + " firstByte=0x" + Integer.toHexString(bytes.get(0) & 0xFF),
+                    null);
+        }
         try {
-            header = JSON.readTree(bytes.array());
+            // Decoded here: the parser would guess at other encodings.
+            CharBuffer text = StandardCharsets.UTF_8.newDecoder().decode(bytes);
+            return JSON.readTree(new CharArrayReader(text.array(), text.arrayOffset(), text.remaining()));
+        } catch (CharacterCodingException e) {
+            throw bad(path, "has a header that is not UTF-8", e);
         } catch (JsonProcessingException e) {
             throw bad(path, "has a header that is not JSON: " + e.getOriginalMessage(), e);
         }
-        if (header == null || !header.isObject()) {
-            throw bad(path, "has a header that is not a JSON object", null);
-        }
-        return header;
     }
 
     private static Map<String, String> metadata(Path path, JsonNode header) {
+        JsonNode texts = header.path(METADATA);
+        if (!texts.isMissingNode() && !texts.isObject()) {
+            throw bad(
+                    path,
+                    "has metadata that is no map of text: " + METADATA + " is of type " + texts.getNodeType(),
+                    null);
+        }
         Map<String, String> metadata = new LinkedHashMap<>();
-        for (Map.Entry<String, JsonNode> field : header.path(METADATA).properties()) {
+        for (Map.Entry<String, JsonNode> field : texts.properties()) {
             if (!field.getValue().isTextual()) {
                 throw bad(path, "has metadata that is no text: key=" + field.getKey(), null);
             }
@@ -121,23 +155,20 @@ record SafetensorsHeader(long dataBegin, Map<String, Entry> entries, Map<String,
             throw bad(path, "describes a tensor without dtype, shape and two data_offsets: tensor=" + name, null);
         }
         String dtype = node.path("dtype").asText();
-        Integer bits = ELEMENT_BITS.get(dtype);
-        if (bits == null) {
-            throw bad(path, "has a tensor of unknown type: tensor=" + name + " dtype=" + dtype, null);
-        }
+        Integer elementBits = ELEMENT_BITS.get(dtype);
         long[] shape = new long[shapeNode.size()];
-        long bytes = bits / 8;
+        long bits = elementBits == null ? 0 : elementBits;
         try {
             for (int i = 0; i < shape.length; i++) {
                 shape[i] = natural(path, name, "shape", shapeNode.get(i));
-                bytes = Math.multiplyExact(bytes, shape[i]);
+                bits = Math.multiplyExact(bits, shape[i]);
             }
         } catch (ArithmeticException e) {
-            throw bad(path, "has a tensor larger than 2^63 bytes: tensor=" + name + " shape=" + shapeNode, e);
+            throw bad(path, "has a tensor larger than 2^63 bits: tensor=" + name + " shape=" + shapeNode, e);
         }
         long begin = natural(path, name, "data_offsets", offsets.get(0));
         long end = natural(path, name, "data_offsets", offsets.get(1));
-        if (end < begin || end - begin != bytes) {
+        if (end < begin || elementBits != null && (bits % 8 != 0 || end - begin != bits / 8)) {
             throw bad(
                     path,
                     "has a tensor whose bytes do not match its shape: tensor=" + name + " dtype=" + dtype + " shape="
@@ -180,13 +211,19 @@ record SafetensorsHeader(long dataBegin, Map<String, Entry> entries, Map<String,
     /** The bytes of a file before its tensors, which follow without gaps in this order. */
     static ByteBuffer describing(Map<String, Tensor> tensors, Map<String, String> metadata) {
         ObjectNode header = JSON.createObjectNode();
+        if (tensors.containsKey(METADATA)) {
+            throw new IllegalArgumentException("no tensor can have the name of the metadata: tensor=" + METADATA);
+        }
+        metadata.forEach((key, text) -> Arguments.present("metadata " + key, text));
         if (!metadata.isEmpty()) {
             ObjectNode texts = header.putObject(METADATA);
             metadata.forEach(texts::put);
         }
         long offset = 0;
         for (Map.Entry<String, Tensor> field : tensors.entrySet()) {
-            long bytes = field.getValue().segment().byteSize();
+            long bytes = Arguments.present(field.getKey(), field.getValue())
+                    .segment()
+                    .byteSize();
             ObjectNode entry = header.putObject(field.getKey());
             entry.put("dtype", field.getValue().dtype().name());
             for (long extent : field.getValue().shape()) {

@@ -1,5 +1,7 @@
 package dev.kcp.tensor;
 
+import static dev.kcp.Arguments.present;
+
 import java.lang.foreign.ValueLayout;
 
 /**
@@ -13,26 +15,50 @@ import java.lang.foreign.ValueLayout;
  */
 public record StridedView(
         Memory memory, long offsetBytes, DType dtype, long rows, long columns, long rowStride, long columnStride) {
-    /** @throws IllegalArgumentException if an element lies outside the memory */
+    /** @throws IllegalArgumentException if an element lies outside the memory, or the host cannot read it there */
     public StridedView {
-        long last = Math.max(0, rows - 1);
-        long lastColumn = Math.max(0, columns - 1);
-        long low = Math.min(0, rowStride * last) + Math.min(0, columnStride * lastColumn);
-        long high = Math.max(0, rowStride * last) + Math.max(0, columnStride * lastColumn) + 1;
-        boolean empty = rows == 0 || columns == 0;
+        present("memory", memory);
+        present("dtype", dtype);
+        if (memory.device().kind() != Device.Kind.CPU) {
+            throw new IllegalArgumentException("view of memory that the host cannot read: device=" + memory.device());
+        }
         if (rows < 0
                 || columns < 0
-                || !empty
-                        && (offsetBytes + low * dtype.bytes() < 0
-                                || offsetBytes + high * dtype.bytes() > memory.bytes())) {
+                || rows > 0
+                        && columns > 0
+                        && !isInside(memory, offsetBytes, dtype, rows - 1, columns - 1, rowStride, columnStride)) {
             throw new IllegalArgumentException("view reaches past its memory: rows=" + rows + " columns=" + columns
                     + " rowStride=" + rowStride + " columnStride=" + columnStride + " offsetBytes=" + offsetBytes
                     + " memoryBytes=" + memory.bytes());
         }
+        if (rows > 0 && columns > 0 && (memory.address() + offsetBytes) % dtype.bytes() != 0) {
+            throw new IllegalArgumentException("view must start at a multiple of its elements' bytes: dtype=" + dtype
+                    + " address=0x" + Long.toHexString(memory.address() + offsetBytes));
+        }
     }
 
-    /** A dense BF16 copy, owned by the caller; values are rounded once. */
+    private static boolean isInside(
+            Memory memory, long offset, DType dtype, long lastRow, long lastColumn, long rowStride, long columnStride) {
+        try {
+            long down = Math.multiplyExact(Math.multiplyExact(rowStride, lastRow), dtype.bytes());
+            long across = Math.multiplyExact(Math.multiplyExact(columnStride, lastColumn), dtype.bytes());
+            long low = Math.addExact(offset, Math.addExact(Math.min(0, down), Math.min(0, across)));
+            long high = Math.addExact(offset, Math.addExact(Math.max(0, down), Math.max(0, across)));
+            return low >= 0 && high <= memory.bytes() - dtype.bytes();
+        } catch (ArithmeticException e) {
+            return false;
+        }
+    }
+
+    /**
+     * A dense BF16 copy, owned by the caller; values are rounded once.
+     *
+     * @throws IllegalArgumentException if the elements are no floating-point numbers
+     */
     public Tensor toBf16() {
+        if (dtype == DType.I32) {
+            throw new IllegalArgumentException("a gradient is a floating-point number: dtype=" + dtype);
+        }
         Tensor dense = Tensor.zeros(DType.BF16, rows, columns);
         long base = memory.address() + offsetBytes;
         for (long r = 0; r < rows; r++) {
@@ -49,7 +75,7 @@ public record StridedView(
             case BF16 -> HostMemory.ALL.get(ValueLayout.JAVA_SHORT, address);
             case F32 -> BFloat16.fromFloat(HostMemory.ALL.get(ValueLayout.JAVA_FLOAT, address));
             case F64 -> BFloat16.fromDouble(HostMemory.ALL.get(ValueLayout.JAVA_DOUBLE, address));
-            case I32 -> throw new IllegalArgumentException("a gradient is a floating-point number: dtype=" + dtype);
+            case I32 -> throw new IllegalStateException("refused already: dtype=" + dtype);
         };
     }
 }

@@ -1,8 +1,9 @@
 package dev.kcp.tensor;
 
+import static dev.kcp.Arguments.present;
+
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
-import java.util.Objects;
 
 /**
  * A typed view of memory: rows of contiguous elements, {@code pitchElements} apart. The last dimension is the row; all
@@ -15,21 +16,23 @@ public final class Tensor implements AutoCloseable {
     private final long offsetBytes;
     private final DType dtype;
     private final long[] shape;
+    private final long rows;
     private final long pitchElements;
 
     private Tensor(Memory memory, boolean owner, long offsetBytes, DType dtype, long pitchElements, long... shape) {
-        this.memory = Objects.requireNonNull(memory);
+        this.memory = present("memory", memory);
         this.owner = owner;
         this.offsetBytes = offsetBytes;
-        this.dtype = Objects.requireNonNull(dtype);
+        this.dtype = present("dtype", dtype);
         this.shape = shape;
+        this.rows = product(shape, shape.length - 1);
         this.pitchElements = pitchElements;
     }
 
     /** Host tensor of zeros that owns its memory. */
     public static Tensor zeros(DType dtype, long... shape) {
         long[] copy = checkedShape(shape);
-        Memory memory = Memory.allocateHost(Math.multiplyExact(elements(copy), dtype.bytes()));
+        Memory memory = Memory.allocateHost(bytes(dtype, shape));
         return new Tensor(memory, true, 0, dtype, copy[copy.length - 1], copy);
     }
 
@@ -61,25 +64,51 @@ public final class Tensor implements AutoCloseable {
     }
 
     private Tensor checkedInside() {
-        long span = rows() == 0 || columns() == 0
-                ? 0
-                : Math.addExact(Math.multiplyExact(rows() - 1, pitchElements), columns());
-        if (offsetBytes < 0 || Math.addExact(offsetBytes, Math.multiplyExact(span, dtype.bytes())) > memory.bytes()) {
+        long lastRow = rows == 0 || columns() == 0 ? 0 : rows - 1;
+        long lastBytes = rows == 0 || columns() == 0 ? 0 : columns() * dtype.bytes();
+        long room = memory.bytes() - offsetBytes - lastBytes;
+        if (offsetBytes < 0 || room < 0 || lastRow > 0 && pitchElements > room / dtype.bytes() / lastRow) {
             throw new IllegalArgumentException("tensor reaches past its memory: shape=" + Arrays.toString(shape)
-                    + " dtype=" + dtype + " offsetBytes=" + offsetBytes + " memoryBytes=" + memory.bytes());
+                    + " dtype=" + dtype + " pitchElements=" + pitchElements + " offsetBytes=" + offsetBytes
+                    + " memoryBytes=" + memory.bytes());
+        }
+        if (lastBytes > 0 && address() % dtype.bytes() != 0) {
+            throw new IllegalArgumentException("tensor must start at a multiple of its elements' bytes: dtype=" + dtype
+                    + " address=0x" + Long.toHexString(address()));
         }
         return this;
     }
 
     private static long[] checkedShape(long[] shape) {
-        if (shape.length == 0 || Arrays.stream(shape).anyMatch(extent -> extent < 0)) {
+        if (present("shape", shape).length == 0 || Arrays.stream(shape).anyMatch(extent -> extent < 0)) {
             throw new IllegalArgumentException("not a shape: shape=" + Arrays.toString(shape));
+        }
+        // Bytes are counted in 64 bits, of the widest type too.
+        if (product(shape, shape.length) > Long.MAX_VALUE / Double.BYTES) {
+            throw new IllegalArgumentException("more elements than memory can hold: shape=" + Arrays.toString(shape));
         }
         return shape.clone();
     }
 
-    private static long elements(long[] shape) {
-        return Arrays.stream(shape).reduce(1, Math::multiplyExact);
+    /** The product of the first extents, or the largest number where it is larger. */
+    private static long product(long[] shape, int dimensions) {
+        long product = 1;
+        for (int i = 0; i < dimensions; i++) {
+            product = Math.multiplyHigh(product, shape[i]) != 0 || product * shape[i] < 0
+                    ? Long.MAX_VALUE
+                    : product * shape[i];
+        }
+        return product;
+    }
+
+    /**
+     * Bytes of a dense tensor.
+     *
+     * @throws IllegalArgumentException if there is no such tensor
+     */
+    public static long bytes(DType dtype, long... shape) {
+        present("dtype", dtype);
+        return product(checkedShape(shape), shape.length) * dtype.bytes();
     }
 
     /** Type of its elements. */
@@ -114,10 +143,6 @@ public final class Tensor implements AutoCloseable {
 
     /** The product of all extents but the last. */
     public long rows() {
-        long rows = 1;
-        for (int i = 0; i < shape.length - 1; i++) {
-            rows *= shape[i];
-        }
         return rows;
     }
 
@@ -146,9 +171,21 @@ public final class Tensor implements AutoCloseable {
         return memory.address() + offsetBytes;
     }
 
-    /** The address of a row. */
+    /** The address of a row, or of the end of all rows. */
     public long rowAddress(long row) {
+        if (row < 0 || row > rows) {
+            throw new IllegalArgumentException("no such row: row=" + row + " rows=" + rows);
+        }
         return address() + row * pitchBytes();
+    }
+
+    /**
+     * Whether an element of both lies in the same bytes. Slices of the columns of one wider tensor do not overlap, though
+     * their rows lie between one another.
+     */
+    public boolean overlaps(Tensor other) {
+        return device().equals(present("other", other).device())
+                && ByteRows.of(this).overlaps(ByteRows.of(other));
     }
 
     /** Rows {@code [begin, end)} as a borrowed {@code [end - begin, columns]} tensor. */
@@ -158,6 +195,15 @@ public final class Tensor implements AutoCloseable {
         }
         return new Tensor(
                 memory, false, offsetBytes + begin * pitchBytes(), dtype, pitchElements, end - begin, columns());
+    }
+
+    /** Columns {@code [begin, end)} of all rows as a borrowed {@code [rows, end - begin]} tensor. */
+    public Tensor columns(long begin, long end) {
+        if (begin < 0 || end < begin || end > columns()) {
+            throw new IllegalArgumentException(
+                    "no such columns: begin=" + begin + " end=" + end + " columns=" + columns());
+        }
+        return new Tensor(memory, false, offsetBytes + begin * dtype.bytes(), dtype, pitchElements, rows, end - begin);
     }
 
     /**

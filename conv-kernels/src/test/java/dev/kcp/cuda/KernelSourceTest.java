@@ -6,8 +6,12 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.KcpException;
 import dev.kcp.conv.cuda.CudaConvEngine;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -53,6 +57,55 @@ class KernelSourceTest {
                 .hasMessageContaining("file=conv_none.cu");
     }
 
+    /** Every source of the checkout, whichever module it lies in. */
+    private static List<Path> sources(String ending) throws IOException {
+        Path root = Path.of(System.getProperty("kcp.root"));
+        List<Path> found = new ArrayList<>();
+        try (DirectoryStream<Path> modules = Files.newDirectoryStream(root, "*")) {
+            for (Path module : modules) {
+                Path folder = module.resolve("src/main/cuda");
+                if (Files.isDirectory(folder)) {
+                    try (DirectoryStream<Path> files = Files.newDirectoryStream(folder, "*" + ending)) {
+                        files.forEach(found::add);
+                    }
+                }
+            }
+        }
+        return found;
+    }
+
+    @Test
+    void noSourceIncludesASystemsHeaderButWhereTheRuntimeCompilerDoesNotLook() throws IOException {
+        assertThat(sources(".cu")).hasSizeGreaterThanOrEqualTo(7);
+        for (String ending : List.of(".cu", ".cuh")) {
+            for (Path file : sources(ending)) {
+                String seen = Files.readString(file).replaceAll("(?s)#ifdef __CUDACC_RTC__(.*?)#else.*?#endif", "$1");
+                assertThat(seen).as(file.toString()).doesNotContain("#include <");
+            }
+        }
+    }
+
+    /** As on a machine whose build had no nvcc. */
+    @Test
+    void everySourceCompilesByTheRuntimeCompilerAlone() throws IOException {
+        assumeNvrtc();
+        sources(".cu").parallelStream().forEach(file -> {
+            TreeMap<String, String> headers = new TreeMap<>();
+            try {
+                for (Path header : sources(".cuh")) {
+                    headers.put(header.getFileName().toString(), Files.readString(header));
+                }
+                String name = file.getFileName().toString().replace(".cu", "");
+                KernelSource source = new KernelSource(name, Files.readString(file), headers);
+                assertThat(Nvrtc.compile(source, "sm_" + HOPPER, List.of("-std=c++20", "--fmad=false")))
+                        .as(name)
+                        .startsWith(0x7F, 'E', 'L', 'F');
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        });
+    }
+
     private static void assumeNvrtc() {
         assumeTrue(Driver.canLoad("libcuda.so.1") && Nvrtc.isInstalled(), "NVRTC or a driver is not installed here");
     }
@@ -76,16 +129,6 @@ class KernelSourceTest {
         KernelSource changed = new KernelSource(source.name(), source.text() + "\n", source.headers());
         KernelCompiler.compile(changed, HOPPER, cache);
         assertThat(Files.list(folder)).hasSize(2);
-    }
-
-    @Test
-    void theQuickFilesCompileWithoutASystemsHeaders(@TempDir Path folder) {
-        assumeNvrtc();
-        for (String name : List.of("conv_check", "rows")) {
-            assertThat(KernelCompiler.compile(KernelSource.of(CudaConvEngine.class, name), HOPPER, new KernelCache(folder)))
-                    .as(name)
-                    .startsWith(0x7F, 'E', 'L', 'F');
-        }
     }
 
     @Test

@@ -51,13 +51,15 @@ public record Call(Kind kind, String label, long channels, DType dtype, long pla
     /**
      * An all-reduce.
      *
-     * @throws IllegalArgumentException if the elements are neither FP32 nor FP64, or fewer than none
+     * @param address of the first element
+     * @throws IllegalArgumentException if the elements are neither FP32 nor FP64, or fewer than none, or have no address
      */
-    public static Call ofSum(String label, DType dtype, long elements) {
-        if (elements < 0 || dtype != DType.F32 && dtype != DType.F64) {
+    public static Call ofSum(String label, DType dtype, long address, long elements) {
+        if (elements < 0 || elements > Long.MAX_VALUE / Double.BYTES || dtype != DType.F32 && dtype != DType.F64) {
             throw new IllegalArgumentException(
                     "a sum is of FP32 or FP64 elements: label=" + label + " dtype=" + dtype + " elements=" + elements);
         }
+        Segment.checkMemory(address, elements * dtype.bytes());
         return new Call(Kind.ALL_REDUCE, label, elements, dtype, 0);
     }
 

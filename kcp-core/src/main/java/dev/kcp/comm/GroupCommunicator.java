@@ -1,7 +1,7 @@
 package dev.kcp.comm;
 
-import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.KcpException;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
@@ -123,7 +123,7 @@ final class GroupCommunicator implements Communicator {
 
     @Override
     public void allReduce(String label, DType dtype, long address, long elements) {
-        Call call = Call.ofSum(label, dtype, elements);
+        Call call = Call.ofSum(label, dtype, address, elements);
         checkUsable(call);
         SumSlices slices = new SumSlices(size(), rank, dtype, address, elements);
         MemorySegment room = scratch.ofBytes(slices.scratchBytes());
@@ -209,6 +209,11 @@ final class GroupCommunicator implements Communicator {
     @Override
     public void checkAlive() {
         mesh.checkAlive();
+    }
+
+    /** Why the group ended, or null where it did not. */
+    Failure failure() {
+        return mesh.failure();
     }
 
     @Override

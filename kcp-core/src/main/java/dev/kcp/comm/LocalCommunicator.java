@@ -17,6 +17,10 @@ public final class LocalCommunicator {
      * @return one communicator per rank, in rank order; each is closed by its user
      */
     public static List<Communicator> group(int ranks, Duration deadline) {
+        return List.copyOf(ends(ranks, deadline));
+    }
+
+    static List<GroupCommunicator> ends(int ranks, Duration deadline) {
         if (ranks < 1) {
             throw new IllegalArgumentException("a group needs a rank: ranks=" + ranks);
         }
@@ -28,7 +32,7 @@ public final class LocalCommunicator {
         }
         int[] all = IntStream.range(0, ranks).toArray();
         return meshes.stream()
-                .<Communicator>map(mesh -> mesh.open(GroupCommunicator.WORLD, all))
+                .map(mesh -> mesh.open(GroupCommunicator.WORLD, all))
                 .toList();
     }
 }

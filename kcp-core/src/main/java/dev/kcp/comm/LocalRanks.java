@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.function.Function;
 
 /** Runs one body on every rank of a local group. */
@@ -18,21 +19,23 @@ public final class LocalRanks {
      * @param deadline bound of every wait of the communicators; also how long the other ranks may take to end after the
      *     first has failed, before they are interrupted
      * @return the results in rank order
-     * @throws RuntimeException the first failure, as its rank threw it
+     * @throws RuntimeException the failure that ended the group, as its rank threw it
      */
     public static <T> List<T> run(int ranks, Duration deadline, Function<Communicator, T> body) {
         Objects.requireNonNull(body, "body");
-        List<Communicator> group = LocalCommunicator.group(ranks, deadline);
+        List<GroupCommunicator> group = LocalCommunicator.ends(ranks, deadline);
         Object[] results = new Object[ranks];
+        AtomicReferenceArray<Throwable> thrown = new AtomicReferenceArray<>(ranks);
         AtomicReference<Throwable> first = new AtomicReference<>();
         List<Thread> threads = new ArrayList<>();
-        for (Communicator communicator : group) {
+        for (GroupCommunicator communicator : group) {
             int rank = communicator.rank();
             threads.add(Thread.ofPlatform().daemon().name("kcp-rank-" + rank).start(() -> {
                 try (communicator) {
                     try {
                         results[rank] = body.apply(communicator);
                     } catch (Throwable e) {
+                        thrown.set(rank, e);
                         first.compareAndSet(null, e);
                         communicator.abort(e.toString());
                     }
@@ -40,7 +43,7 @@ public final class LocalRanks {
             }));
         }
         join(threads, deadline, first, group);
-        switch (first.get()) {
+        switch (cause(group, thrown, first.get())) {
             case null -> {}
             case RuntimeException e -> throw e;
             case Error e -> throw e;
@@ -55,8 +58,19 @@ public final class LocalRanks {
         return inOrder;
     }
 
+    /** What the rank threw whose failure ended the group: others, told by it, may have thrown before. */
+    private static Throwable cause(
+            List<GroupCommunicator> group, AtomicReferenceArray<Throwable> thrown, Throwable first) {
+        return group.stream()
+                .map(GroupCommunicator::failure)
+                .filter(Objects::nonNull)
+                .min(Failure.ROOT_CAUSE_FIRST)
+                .map(failure -> thrown.get(failure.origin()))
+                .orElse(first);
+    }
+
     private static void join(
-            List<Thread> threads, Duration deadline, AtomicReference<Throwable> first, List<Communicator> group) {
+            List<Thread> threads, Duration deadline, AtomicReference<Throwable> first, List<GroupCommunicator> group) {
         try {
             for (Thread thread : threads) {
                 while (first.get() == null && !thread.join(Duration.ofMillis(20))) {}

@@ -1,7 +1,7 @@
 package dev.kcp.comm;
 
-import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.KcpException;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.BitSet;
@@ -150,6 +150,11 @@ final class Mesh {
         } finally {
             locked(() -> headerWaiters--);
         }
+    }
+
+    /** Why the groups ended, as all ranks agreed, or null where they did not. */
+    Failure failure() {
+        return end.agreed();
     }
 
     /** Throws if the groups have ended. */

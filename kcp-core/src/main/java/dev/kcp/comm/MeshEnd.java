@@ -42,6 +42,11 @@ final class MeshEnd {
         return verdict.own();
     }
 
+    /** What all ranks agreed on, as far as they were heard, or null while there is no failure. */
+    Failure agreed() {
+        return monitor.locked(() -> verdict.own() == null ? null : verdict.settleNow(verdict.own()));
+    }
+
     /** Whether the groups have failed or are being closed, so that nothing more is taken in; with the lock held. */
     boolean isOver() {
         return verdict.own() != null || closing;

@@ -9,10 +9,22 @@ package dev.kcp.comm;
  * @param bytes length; 0 is allowed and moves nothing
  */
 public record Segment(int peer, long address, long bytes) {
-    /** @throws IllegalArgumentException if the peer or the length is negative */
+    /** @throws IllegalArgumentException if the peer or the length is negative, or bytes have no address */
     public Segment {
-        if (peer < 0 || bytes < 0) {
+        if (peer < 0) {
             throw new IllegalArgumentException("not a segment: peer=" + peer + " bytes=" + bytes);
+        }
+        checkMemory(address, bytes);
+    }
+
+    /**
+     * Checks that an address and a length name memory: bytes lie behind an address, and do not go round its end.
+     *
+     * @throws IllegalArgumentException if they cannot
+     */
+    public static void checkMemory(long address, long bytes) {
+        if (bytes < 0 || bytes > 0 && (address <= 0 || address + bytes < 0)) {
+            throw new IllegalArgumentException("no such memory: address=" + address + " bytes=" + bytes);
         }
     }
 

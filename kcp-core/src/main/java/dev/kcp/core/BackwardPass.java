@@ -1,8 +1,8 @@
 package dev.kcp.core;
 
 import dev.kcp.conv.ConvChecks;
-import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngine.Operands;
+import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Shard;
 import dev.kcp.tensor.DType;
@@ -25,7 +25,12 @@ final class BackwardPass implements AutoCloseable {
     private boolean done;
 
     /** @throws IllegalArgumentException if a gradient has the wrong shape or type */
-    BackwardPass(KcpContext context, ConvOptions options, List<Operands> operands, List<ConvGradients> gradients) {
+    BackwardPass(
+            KcpConv1d call,
+            KcpContext context,
+            ConvOptions options,
+            List<Operands> operands,
+            List<ConvGradients> gradients) {
         this.context = context;
         this.engine = context.engine();
         this.shard = context.shard();
@@ -43,26 +48,38 @@ final class BackwardPass implements AutoCloseable {
             }
             context.callerHistory().checkShape(x, "dHistory", one.dHistory());
         }
+        checkApart();
         for (int i = 0; i < operands.size(); i++) {
             Operands in = operands.get(i);
             long channels = in.channels();
             head.add(engine.allocate(DType.F32, shard.headRows(), channels));
-            if (gradients.get(i).dy() == null) {
-                engine.rowOps().zero(head.getLast());
-            }
             tail.add(engine.allocate(DType.F32, shard.tailRows(), channels));
             received.add(engine.allocate(DType.F32, context.backwardPoolRows(), channels));
             Tensor nodes = engine.allocate(options.policy().sumType(), shard.nodeCount(), in.sumPlanes(), channels);
-            sums.add(new PartialGradients(context, i, in.bias() != null, nodes));
+            sums.add(new PartialGradients(call, context, i, in.bias() != null, nodes));
         }
     }
 
-    /** g of the rows that others wait for; zeros, made already, where nobody gives dy. */
+    private void checkApart() {
+        Apart apart = new Apart();
+        for (int i = 0; i < operands.size(); i++) {
+            Operands in = operands.get(i);
+            ConvGradients one = gradients.get(i);
+            String of = operands.size() == 1 ? "" : "[" + i + "]";
+            apart.input("x" + of, in.x());
+            apart.input("weight" + of, in.weight());
+            apart.input("bias" + of, in.bias());
+            apart.input("dy" + of, one.dy());
+            apart.output("dx" + of, one.dx());
+            apart.output("dHistory" + of, one.dHistory());
+        }
+        apart.check();
+    }
+
+    /** g of the rows that others wait for. */
     void head() {
         for (int i = 0; i < operands.size(); i++) {
-            if (gradients.get(i).dy() != null) {
-                engine.head(shard, operands.get(i), options, gradients.get(i).dy(), head.get(i));
-            }
+            engine.head(shard, operands.get(i), options, gradients.get(i).dy(), head.get(i));
         }
     }
 

@@ -1,7 +1,7 @@
 package dev.kcp.core;
 
-import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngine.Operands;
+import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
@@ -21,6 +21,9 @@ final class CallerHistory implements AutoCloseable {
 
     private static final int POOL = 1;
     private static final int GIVEN = 2;
+
+    /** Rows are moved by so many bytes at a time on a GPU; the CPU asks for the same. */
+    private static final int ROW_START_BYTES = 16;
 
     private final ConvEngine engine;
     private final RankPlan plan;
@@ -62,6 +65,10 @@ final class CallerHistory implements AutoCloseable {
             throw new IllegalArgumentException(name + " must be BF16 [documents, 3, C] on the device of x: dtype="
                     + rows.dtype() + " shape=" + Arrays.toString(rows.shape()) + " documents=" + documents + " C="
                     + x.columns() + " device=" + rows.device());
+        }
+        if (rows != null && rows.elements() > 0 && rows.address() % ROW_START_BYTES != 0) {
+            throw new IllegalArgumentException(name + " must start at a multiple of " + ROW_START_BYTES
+                    + " bytes: address=0x" + Long.toHexString(rows.address()));
         }
     }
 

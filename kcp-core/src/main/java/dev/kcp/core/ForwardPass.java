@@ -1,8 +1,8 @@
 package dev.kcp.core;
 
 import dev.kcp.conv.ConvChecks;
-import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngine.Operands;
+import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Shard;
 import dev.kcp.tensor.Tensor;
@@ -37,6 +37,18 @@ final class ForwardPass {
             ConvChecks.rowsLike(one.x(), "y", one.y());
             context.callerHistory().check(one);
         }
+        Apart apart = new Apart();
+        for (int i = 0; i < arguments.size(); i++) {
+            ConvArguments one = arguments.get(i);
+            String of = arguments.size() == 1 ? "" : "[" + i + "]";
+            apart.input("x" + of, one.x());
+            apart.input("weight" + of, one.weight());
+            apart.input("bias" + of, one.bias());
+            apart.input("initialHistory" + of, one.initialHistory());
+            apart.output("y" + of, one.y());
+            apart.output("finalHistory" + of, one.finalHistory());
+        }
+        apart.check();
     }
 
     private static void checkShard(KcpContext context, ConvOptions options, Tensor x) {

@@ -1,7 +1,7 @@
 package dev.kcp.core;
 
-import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngine.Operands;
+import dev.kcp.conv.ConvEngine;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -151,7 +151,18 @@ final class HistoryPool {
         pendingRegions--;
     }
 
-    synchronized int pendingRegions() {
-        return pendingRegions;
+    /**
+     * Checks that no region is still to be recomputed from the rows; ends the group if one is.
+     *
+     * @throws IllegalStateException if one is
+     */
+    synchronized void checkNotPending() {
+        if (pendingRegions > 0) {
+            IllegalStateException refusal = new IllegalStateException(
+                    "the handle is needed by a checkpointed region that is still to be recomputed: call=" + call.label()
+                            + " pendingRegions=" + pendingRegions);
+            context.communicator().abort(call.label() + ": " + refusal.getMessage());
+            throw refusal;
+        }
     }
 }

@@ -1,14 +1,17 @@
 package dev.kcp.core;
 
 import dev.kcp.comm.Call;
+import dev.kcp.comm.Communicator;
 import dev.kcp.comm.PendingExchange;
 import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 
@@ -23,6 +26,8 @@ public final class KcpConv1d {
     private final ConvOptions options;
     private final boolean overlap;
     private ExchangeCounts counts = ExchangeCounts.NONE;
+    /** Of the latest call, to be told of one that is refused and names no group; null before the first. */
+    private Communicator latestGroup;
 
     /**
      * The convolution of a layer, which hides its exchanges behind the main programs.
@@ -78,13 +83,15 @@ public final class KcpConv1d {
      * @param arguments one or more tensors, with the same numbers of channels on all ranks
      * @param handle where a recompute finds the history rows, or null
      * @return what backward needs, closed by the caller
-     * @throws IllegalArgumentException if an argument has the wrong shape or type
-     * @throws IllegalStateException if the handle was used or cleared in a way that its phase forbids
+     * @throws IllegalArgumentException before any exchange, if an argument has the wrong shape or type, or an output shares
+     *     memory with another argument
+     * @throws IllegalStateException if the context was closed, or the handle was used or cleared in a way that its phase forbids
      */
     public Saved forward(KcpContext context, List<ConvArguments> arguments, RecomputeHandle handle) {
-        List<ConvArguments> all = List.copyOf(arguments);
         return failingTheGroup(context, () -> {
+            checkGiven("context", context);
             context.checkOpen();
+            List<ConvArguments> all = givenAll("arguments", arguments);
             checkNotEmpty(all.size());
             ForwardPass.check(context, options, all);
             HistoryPool stored = HistoryPool.stored(handle, this, context, all);
@@ -153,18 +160,23 @@ public final class KcpConv1d {
      * @param saved from this object's forward
      * @param gradients one for each tensor of the forward, in its order
      * @return the sums of each tensor, closed by the caller after {@link #reduceGradients}
-     * @throws IllegalStateException if another call made the saved set, or it was closed, or its batch was replaced
+     * @throws IllegalArgumentException before any exchange, if a gradient has the wrong shape or type, or an output shares
+     *     memory with another argument
+     * @throws IllegalStateException if another call made the saved set, or it or its context was closed, or its batch was
+     *     replaced
      */
     public List<PartialGradients> backward(Saved saved, List<ConvGradients> gradients) {
-        KcpContext context = saved.context();
+        KcpContext context = saved == null ? null : saved.context();
         return failingTheGroup(context, () -> {
+            checkGiven("saved", saved);
             context.checkOpen();
             List<Operands> operands = saved.operandsOf(this);
-            if (gradients.size() != operands.size()) {
+            List<ConvGradients> all = givenAll("gradients", gradients);
+            if (all.size() != operands.size()) {
                 throw new IllegalArgumentException("one gradient for each tensor of the forward: gradients="
-                        + gradients.size() + " tensors=" + operands.size() + " call=" + label);
+                        + all.size() + " tensors=" + operands.size() + " call=" + label);
             }
-            try (BackwardPass pass = new BackwardPass(context, options, operands, gradients)) {
+            try (BackwardPass pass = new BackwardPass(this, context, options, operands, all)) {
                 // As in forward: the group is told of a failure before the pass frees its memory.
                 return failingTheGroup(context, () -> exchangeBackward(context, operands, pass));
             }
@@ -189,6 +201,9 @@ public final class KcpConv1d {
      * @param microSteps this rank's sums of one or more backwards of this call, in micro-step order
      * @param dtype type of the results, FP32 or BF16
      * @return dweight {@code [C, 4]} and, with a bias, dbias {@code [C]}; dx is null; closed by the caller
+     * @throws IllegalArgumentException before any exchange, if there are no sums, or another object's or another tensor's,
+     *     or they are of several communicators or engines, or the type is another one
+     * @throws IllegalStateException before any exchange, if sums or their context were closed
      */
     public Gradients reduceGradients(List<PartialGradients> microSteps, DType dtype) {
         return reduceGradients(microSteps, dtype, dtype);
@@ -196,28 +211,44 @@ public final class KcpConv1d {
 
     /** As the other form, with a type for each gradient. */
     public Gradients reduceGradients(List<PartialGradients> microSteps, DType dweightType, DType dbiasType) {
-        if (microSteps.isEmpty()) {
-            throw new IllegalArgumentException("no sums to reduce: microSteps=0 call=" + label);
-        }
-        PartialGradients first = microSteps.getFirst();
-        return failingTheGroup(first.context(), () -> {
-            for (DType dtype : List.of(dweightType, dbiasType)) {
-                if (dtype != DType.F32 && dtype != DType.BF16) {
-                    throw new IllegalArgumentException("gradients are FP32 or BF16: dtype=" + dtype);
-                }
+        try {
+            checkGradientType("dweightType", dweightType);
+            checkGradientType("dbiasType", dbiasType);
+            List<PartialGradients> all = givenAll("microSteps", microSteps);
+            if (all.isEmpty()) {
+                throw new IllegalArgumentException("no sums to reduce: microSteps=0 call=" + label);
             }
-            for (PartialGradients step : microSteps) {
-                if (step.tensor() != first.tensor()
-                        || step.withBias() != first.withBias()
-                        || step.sums().columns() != first.sums().columns()) {
-                    throw new IllegalArgumentException("micro-steps are of one tensor of one call: call=" + label
-                            + " tensors=" + first.tensor() + "," + step.tensor() + " channels="
-                            + first.sums().columns() + "," + step.sums().columns());
-                }
+            PartialGradients first = all.getFirst();
+            for (PartialGradients step : all) {
+                step.checkUsableBy(this);
+                step.checkSameAs(first);
             }
             String name = first.tensor() == 0 ? label : label + "[" + first.tensor() + "]";
-            return GroupSums.reduce(name, microSteps, dweightType, dbiasType);
-        });
+            return GroupSums.reduce(name, all, dweightType, dbiasType);
+        } catch (RuntimeException | Error e) {
+            groupsOf(microSteps).forEach(group -> group.abort(label + ": " + e.getMessage()));
+            throw e;
+        }
+    }
+
+    private void checkGradientType(String name, DType dtype) {
+        if (dtype != DType.F32 && dtype != DType.BF16) {
+            throw new IllegalArgumentException("gradients are FP32 or BF16: call=" + label + " " + name + "=" + dtype);
+        }
+    }
+
+    /** Groups whose ranks may wait for a reduction of these sums, which may be wrong ones. */
+    private Set<Communicator> groupsOf(List<PartialGradients> microSteps) {
+        Set<Communicator> groups = new LinkedHashSet<>();
+        if (latestGroup != null) {
+            groups.add(latestGroup);
+        }
+        for (PartialGradients step : microSteps == null ? List.<PartialGradients>of() : microSteps) {
+            if (step != null) {
+                groups.add(step.context().communicator());
+            }
+        }
+        return groups;
     }
 
     private Call call(KcpContext context, Call.Kind kind, List<Operands> operands, String what) {
@@ -236,12 +267,35 @@ public final class KcpConv1d {
         }
     }
 
+    private void checkGiven(String name, Object argument) {
+        if (argument == null) {
+            throw new IllegalArgumentException("an argument is missing: call=" + label + " " + name + "=null");
+        }
+    }
+
+    private <T> List<T> givenAll(String name, List<T> list) {
+        checkGiven(name, list);
+        for (int i = 0; i < list.size(); i++) {
+            checkGiven(name + "[" + i + "]", list.get(i));
+        }
+        return List.copyOf(list);
+    }
+
     private <T> T failingTheGroup(KcpContext context, Supplier<T> body) {
+        latestGroup = context == null ? latestGroup : context.communicator();
         try {
             return body.get();
         } catch (RuntimeException | Error e) {
-            context.communicator().abort(label + ": " + e.getMessage());
+            if (latestGroup != null) {
+                latestGroup.abort(label + ": " + e.getMessage());
+            }
             throw e;
         }
+    }
+
+    /** Label and policy, which tell two calls of one layer apart. */
+    @Override
+    public String toString() {
+        return label + " policy=" + options.policy();
     }
 }

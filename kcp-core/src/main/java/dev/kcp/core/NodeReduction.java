@@ -3,6 +3,7 @@ package dev.kcp.core;
 import dev.kcp.comm.Call;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.Segment;
+import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.NodeKey;
 import dev.kcp.tensor.DType;
@@ -103,18 +104,28 @@ public final class NodeReduction implements AutoCloseable {
      *
      * @param nodes dense {@code [n, planes, C]} or, of one plane, {@code [n, C]}: this rank's, in the prepared order
      * @param root dense, {@code planes * C} elements, overwritten: the same bits on every rank. Nothing is written for a
-     *     tree of no tokens
+     *     tree of no tokens, where it may have no elements
+     * @throws IllegalArgumentException before any exchange, if a tensor has another type, device or size, or the two share
+     *     memory; the group ends, as it does after every throw of a call
      */
     public void run(Tensor nodes, Tensor root) {
-        if (tree == null) {
-            throw new IllegalStateException("no tree was prepared: call=" + label);
+        try {
+            if (tree == null) {
+                throw new IllegalStateException("no tree was prepared: call=" + label);
+            }
+            run(tree, 0, nodes, root);
+        } catch (RuntimeException | Error e) {
+            group.abort(label + ": " + e.getMessage());
+            throw e;
         }
-        run(tree, 0, nodes, root);
     }
 
     /** As the public form, by the additions of a tree that somebody else keeps. */
     void run(UpperTree by, long planDigest, Tensor nodes, Tensor root) {
         int rank = group.rank();
+        check("nodes", nodes, by.nodes(rank) * planes);
+        check("root", root, by.roots() == 0 && root != null && root.elements() == 0 ? 0 : planes);
+        ConvChecks.apart("root", root, "nodes", nodes);
         Tensor own = view(nodes, by.nodes(rank) * planes, slices.channels());
         Tensor to = view(root, by.roots() * planes, slices.channels());
         if (group.size() == 1 && by.rows() == 1) {
@@ -136,6 +147,19 @@ public final class NodeReduction implements AutoCloseable {
         exchange(" nodes", planDigest, sends, receives);
         engine.rowOps().add(by.additions(), arrived.rows(0, by.rows()));
         gather(planDigest, byPlanes(arrived.rows(by.root(), by.root() + by.roots())), to);
+    }
+
+    private void check(String name, Tensor tensor, long rows) {
+        if (tensor == null
+                || tensor.dtype() != dtype
+                || !tensor.isDense()
+                || !tensor.device().equals(engine.device())
+                || tensor.elements() != rows * slices.channels()) {
+            throw new IllegalArgumentException(
+                    name + " must be dense, of the reduction's type, device and size: call=" + label + " " + name + "="
+                            + tensor + " dtype=" + dtype + " device=" + engine.device() + " rows=" + rows + " C="
+                            + slices.channels());
+        }
     }
 
     private void gather(long planDigest, Tensor mine, Tensor root) {

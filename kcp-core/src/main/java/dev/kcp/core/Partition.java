@@ -91,12 +91,21 @@ public final class Partition {
 
     /** A rank's fragments in the order in which it holds them. */
     public List<Fragment> fragments(int rank) {
+        checkRank(rank);
         return table.fragments(rank);
     }
 
     /** A rank's tokens: its local rows. */
     public int tokens(int rank) {
+        checkRank(rank);
         return tokens[rank];
+    }
+
+    /** @throws IllegalArgumentException if there is no such rank */
+    void checkRank(int rank) {
+        if (rank < 0 || rank >= ranks()) {
+            throw new IllegalArgumentException("no such rank: rank=" + rank + " ranks=" + ranks());
+        }
     }
 
     /** Place of a fragment's first token in the packed batch. */

@@ -27,16 +27,14 @@ public interface RecomputeHandle {
     }
 
     /**
-     * Lets go of the history rows; a later recompute with this handle is refused. Foreign entries stay.
+     * Lets go of the history rows; a later recompute with this handle is refused. Foreign entries stay. A refusal ends the
+     * group of ranks, as every throw of a call does.
      *
      * @throws IllegalStateException while a region that was given the handle has yet to run its backward
      */
     default void clear() {
         if (entries().get(CONV) instanceof HistoryPool pool) {
-            if (pool.pendingRegions() > 0) {
-                throw new IllegalStateException("the handle is needed by a checkpointed region that is still to be"
-                        + " recomputed: pendingRegions=" + pool.pendingRegions());
-            }
+            pool.checkNotPending();
             entries().put(CONV, Cleared.ENTRY);
             pool.release();
         }

@@ -3,6 +3,8 @@ package dev.kcp.core;
 import dev.kcp.comm.Call;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.Segment;
+import dev.kcp.conv.ConvChecks;
+import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -23,13 +25,7 @@ public final class Shards {
     }
 
     private static void move(Partition partition, int rank, Tensor packed, Tensor local, boolean take) {
-        if (packed.dtype() != local.dtype() || packed.columns() != local.columns()) {
-            throw new IllegalArgumentException("rows differ: packed=" + packed + " local=" + local);
-        }
-        if (packed.rows() < partition.cuSeqlens().tokens() || local.rows() < partition.tokens(rank)) {
-            throw new IllegalArgumentException("too few rows: packed=" + packed + " local=" + local + " tokens="
-                    + partition.cuSeqlens().tokens() + " localTokens=" + partition.tokens(rank));
-        }
+        check(partition, rank, packed, local);
         long rowBytes = local.columns() * local.dtype().bytes();
         long row = 0;
         for (Fragment fragment : partition.fragments(rank)) {
@@ -44,13 +40,63 @@ public final class Shards {
         }
     }
 
+    private static void check(Partition partition, int rank, Tensor packed, Tensor local) {
+        partition.checkRank(rank);
+        checkOnHost("packed", packed);
+        checkOnHost("local", local);
+        ConvChecks.apart("local", local, "packed", packed);
+        if (packed.dtype() != local.dtype() || packed.columns() != local.columns()) {
+            throw new IllegalArgumentException("rows differ: packed=" + packed + " local=" + local);
+        }
+        if (packed.rows() < partition.cuSeqlens().tokens() || local.rows() < partition.tokens(rank)) {
+            throw new IllegalArgumentException("too few rows: packed=" + packed + " local=" + local + " tokens="
+                    + partition.cuSeqlens().tokens() + " localTokens=" + partition.tokens(rank));
+        }
+    }
+
+    private static void checkOnHost(String name, Tensor tensor) {
+        if (tensor == null || !tensor.device().equals(Device.CPU)) {
+            throw new IllegalArgumentException("rows are moved in host memory: " + name + "=" + tensor);
+        }
+    }
+
     /**
      * Gathers all ranks' dense rows on rank 0. A collective call.
      *
      * @param local this rank's rows
      * @param packed on rank 0 where they go; null on the others
+     * @throws IllegalArgumentException before any exchange, if the partition is for another group or a tensor has another
+     *     type, device or size; the group ends, as it does after every throw of a call
      */
     public static void gather(
+            Communicator communicator, Partition partition, String label, Tensor local, Tensor packed) {
+        try {
+            checkGather(communicator, partition, local, packed);
+            gatherChecked(communicator, partition, label, local, packed);
+        } catch (RuntimeException | Error e) {
+            communicator.abort(label + ": " + e.getMessage());
+            throw e;
+        }
+    }
+
+    private static void checkGather(Communicator communicator, Partition partition, Tensor local, Tensor packed) {
+        int rank = communicator.rank();
+        if (partition.ranks() != communicator.size()) {
+            throw new IllegalArgumentException("the partition is for another group: partitionRanks=" + partition.ranks()
+                    + " communicatorSize=" + communicator.size());
+        }
+        if (rank == 0) {
+            check(partition, 0, packed, local);
+            return;
+        }
+        checkOnHost("local", local);
+        if (!local.isDense() || local.rows() < partition.tokens(rank)) {
+            throw new IllegalArgumentException("a rank gives all its rows, without gaps: local=" + local + " tokens="
+                    + partition.tokens(rank) + " rank=" + rank);
+        }
+    }
+
+    private static void gatherChecked(
             Communicator communicator, Partition partition, String label, Tensor local, Tensor packed) {
         long rowBytes = local.columns() * local.dtype().bytes();
         List<Segment> sends = new ArrayList<>();

@@ -39,12 +39,20 @@ final class UpperTree implements AutoCloseable {
         rows.forEach(row -> upper.pushFromGroup(row.key(), row.row()));
         upper.closeLeaf();
         roots = packedTokens == 0 ? 0 : 1;
-        if (upper.entries().size() != roots) {
+        boolean isRoot = roots == 0
+                || upper.entries().size() == 1
+                        && isRoot(upper.entries().getFirst().key(), packedTokens);
+        if (upper.entries().size() != roots || !isRoot) {
             throw new IllegalStateException(
                     "the tree did not close: roots=" + upper.entries().size() + " packedTokens=" + packedTokens);
         }
         root = roots == 0 ? 0 : upper.entries().getFirst().sums();
         additions = rowOps.additions(pairs.stream().mapToInt(Integer::intValue).toArray());
+    }
+
+    /** A node may also stand higher than the root: it spans the same tokens. */
+    private static boolean isRoot(NodeKey key, long packedTokens) {
+        return key.index() == 0 && 1L << key.level() >= NodeStack.leaves(packedTokens);
     }
 
     /** Nodes of all ranks. */

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.kcp.KcpException;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
@@ -41,6 +42,28 @@ class LocalRanksTest {
                 }))
                 .isSameAs(cause);
         assertThat(seen).hasSize(3).containsOnly("rank 2 failed: " + cause);
+    }
+
+    /** A peer is told of the failure, and throws that, before the rank itself is out of its call. */
+    @Test
+    void theThrowOfTheFailedRankIsThrownThoughAPeerThrewBefore() {
+        IllegalArgumentException cause = new IllegalArgumentException("bad channels: channels=7");
+        CompletableFuture<Thread> peer = new CompletableFuture<>();
+        assertThatThrownBy(() -> LocalRanks.run(2, DEADLINE, c -> {
+                    if (c.rank() == 0) {
+                        peer.complete(Thread.currentThread());
+                        c.barrier("never");
+                        return null;
+                    }
+                    c.abort(cause.getMessage());
+                    try {
+                        peer.join().join();
+                    } catch (InterruptedException e) {
+                        throw new AssertionError(e);
+                    }
+                    throw cause;
+                }))
+                .isSameAs(cause);
     }
 
     @Test

@@ -1,11 +1,13 @@
 package dev.kcp.core;
 
 import static dev.kcp.conv.Tolerance.assertSameBits;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Tensor;
 import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
@@ -102,6 +104,91 @@ class KcpConv1dTest {
             try (Sharded after = Sharded.over(partition, in, ConvOptions.DEFAULT, false)) {
                 assertSameBits("y of B", after.y().rows(100, 256), before.y().rows(100, 256));
                 assertSameBits("dx of B", after.dx().rows(100, 256), before.dx().rows(100, 256));
+            }
+        }
+    }
+
+    private static final float[] UNUSUAL = {
+        Float.NaN,
+        Float.intBitsToFloat(0xFFC00000),
+        Float.intBitsToFloat(0x7FA10000),
+        Float.POSITIVE_INFINITY,
+        Float.NEGATIVE_INFINITY,
+        -0f,
+        0f
+    };
+
+    /** Some elements NaN of either sign, infinite, or a zero of either sign. */
+    private static void sprinkle(Random random, Tensor rows) {
+        for (int i = 0; i < rows.rows() / 2; i++) {
+            ConvCase.set(
+                    rows,
+                    random.nextInt((int) rows.rows()),
+                    random.nextInt((int) rows.columns()),
+                    UNUSUAL[random.nextInt(UNUSUAL.length)]);
+        }
+    }
+
+    private static void assertAllSame(Sharded got, Sharded expected) {
+        assertSameBits("y", got.y(), expected.y());
+        assertSameBits("dx", got.dx(), expected.dx());
+        assertSameBits("dweight", got.dweight(), expected.dweight());
+        assertSameBits("dbias", got.dbias(), expected.dbias());
+    }
+
+    @ParameterizedTest
+    @EnumSource(SiluGradPolicy.class)
+    void noGradientOfTheOutputHasTheBitsOfATensorOfZerosOnAnyPartition(SiluGradPolicy policy) {
+        ConvOptions options = ConvOptions.DEFAULT.withPolicy(policy);
+        Random random = new Random(17);
+        for (int[] lengths : new int[][] {{16}, {9, 7}, {70, 1, 2, 130, 3}}) {
+            CuSeqlens cuSeqlens = CuSeqlens.ofLengths(lengths);
+            try (ConvCase in = ConvCase.random(7, CHANNELS, DType.F32, DType.F32, lengths);
+                    Tensor zeros = Tensor.zeros(DType.BF16, in.rows(), CHANNELS)) {
+                ConvCase.set(in.x(), 8, 0, Float.NaN);
+                sprinkle(random, in.x());
+                ConvCase given = new ConvCase(in.cuSeqlens(), in.x(), in.weight(), in.bias(), in.offsets(), zeros);
+                ConvCase none = new ConvCase(in.cuSeqlens(), in.x(), in.weight(), in.bias(), in.offsets(), null);
+                try (Sharded expected = Sharded.alone(given, options);
+                        Sharded alone = Sharded.alone(none, options)) {
+                    assertAllSame(alone, expected);
+                    assertThat(ConvCase.get(alone.dx(), 8, 0)).isNaN();
+                    for (int ranks = 1; ranks <= 4; ranks++) {
+                        for (Layout layout : Layout.values()) {
+                            Partition partition = Partition.of(layout, cuSeqlens, ranks, 1);
+                            try (Sharded got = Sharded.over(partition, none, options, false);
+                                    Sharded same = Sharded.over(partition, given, options, false)) {
+                                assertAllSame(got, same);
+                                assertSameBits("dx", got.dx(), expected.dx());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(SiluGradPolicy.class)
+    void sumsOfNaNsOfBothSignsHaveTheBitsOfOneRank(SiluGradPolicy policy) {
+        ConvOptions options = ConvOptions.DEFAULT.withPolicy(policy);
+        Random random = new Random(23);
+        int[] lengths = {300, 5, 150};
+        try (ConvCase in = ConvCase.random(9, CHANNELS, DType.F32, DType.F32, lengths)) {
+            sprinkle(random, in.x());
+            sprinkle(random, in.dy());
+            try (Sharded expected = Sharded.alone(in, options)) {
+                for (int ranks = 1; ranks <= 4; ranks++) {
+                    for (Layout layout : Layout.values()) {
+                        Partition partition = Partition.of(layout, CuSeqlens.ofLengths(lengths), ranks, 64);
+                        try (Sharded got = Sharded.over(partition, in, options, false)) {
+                            assertSameBits("dweight", got.dweight(), expected.dweight());
+                            assertSameBits("dbias", got.dbias(), expected.dbias());
+                            assertSameBits("y", got.y(), expected.y());
+                            assertSameBits("dx", got.dx(), expected.dx());
+                        }
+                    }
+                }
             }
         }
     }

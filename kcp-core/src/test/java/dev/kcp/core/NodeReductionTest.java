@@ -3,6 +3,7 @@ package dev.kcp.core;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.kcp.KcpException;
 import dev.kcp.comm.Call;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.conv.ConvEngine;
@@ -16,7 +17,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Queue;
 import java.util.Random;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -115,6 +118,65 @@ class NodeReductionTest {
                 assertThatThrownBy(() -> new NodeReduction("sums", engine, alone, DType.F32, 1, 24, 16))
                         .isInstanceOf(IllegalArgumentException.class)
                         .hasMessageEndingWith("channels=24 unit=16");
+            }
+            return null;
+        });
+    }
+
+    /** One rank gives wrong memory; the other is told why and does not wait. */
+    @ParameterizedTest
+    @CsvSource({
+        "nodes, 1, 8, F32, false",
+        "nodes, 3, 8, F32, false",
+        "nodes, 2, 8, F64, false",
+        "nodes, 0, 8, F32, true",
+        "root, 1, 4, F32, false",
+        "root, 2, 8, F32, false",
+        "root, 1, 8, F64, false",
+        "root, 0, 8, F32, true",
+    })
+    void nodesAndRootsOfOtherSizesAndTypesAreRefusedBeforeAnyExchange(
+            String which, int rows, int columns, DType dtype, boolean missing) {
+        Queue<String> told = new ConcurrentLinkedQueue<>();
+        List<List<NodeKey>> keys = List.of(
+                List.of(NodeKey.whole(0, 0), NodeKey.whole(0, 2)), List.of(NodeKey.whole(0, 1), NodeKey.whole(0, 3)));
+        assertThatThrownBy(() -> LocalRanks.run(2, DEADLINE, communicator -> {
+                    boolean isWrong = communicator.rank() == 1;
+                    try (ConvEngine engine = new CpuConvEngine(1);
+                            NodeReduction reduction =
+                                    new NodeReduction("sums", engine, communicator, DType.F32, 1, 8, 8);
+                            Tensor nodes = engine.allocate(DType.F32, 2, 8);
+                            Tensor root = engine.allocate(DType.F32, 8);
+                            Tensor wrong = missing ? null : engine.allocate(dtype, rows, columns)) {
+                        reduction.prepare(4 * 64, keys);
+                        reduction.run(
+                                isWrong && which.equals("nodes") ? wrong : nodes,
+                                isWrong && which.equals("root") ? wrong : root);
+                        return null;
+                    } catch (KcpException e) {
+                        told.add(e.getMessage());
+                        throw e;
+                    }
+                }))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("call=sums " + which + "=");
+        assertThat(told).singleElement().asString().startsWith("rank 1 failed: sums: " + which + " must be dense");
+    }
+
+    @Test
+    void aRootOverItsNodesAndATreeWithoutItsFirstLeafAreRefused() {
+        LocalRanks.run(1, DEADLINE, alone -> {
+            try (ConvEngine engine = new CpuConvEngine(1);
+                    NodeReduction reduction = new NodeReduction("sums", engine, alone, DType.F32, 1, 8, 8);
+                    Tensor nodes = engine.allocate(DType.F32, 2, 8)) {
+                for (NodeKey far : List.of(NodeKey.whole(0, 1), NodeKey.whole(1, 1))) {
+                    assertThatThrownBy(() -> reduction.prepare(4 * 64, List.of(List.of(far))))
+                            .isInstanceOf(IllegalStateException.class);
+                }
+                reduction.prepare(2 * 64, List.of(List.of(NodeKey.whole(0, 0), NodeKey.whole(0, 1))));
+                assertThatThrownBy(() -> reduction.run(nodes, nodes.rows(1, 2)))
+                        .isInstanceOf(IllegalArgumentException.class)
+                        .hasMessageStartingWith("root overlaps nodes");
             }
             return null;
         });

@@ -4,6 +4,7 @@ import static dev.kcp.conv.Tolerance.assertSameBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.kcp.KcpException;
 import dev.kcp.comm.Communicator;
@@ -15,6 +16,8 @@ import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
@@ -214,6 +217,36 @@ class RecomputeHandleTest {
                     }
                 }))
                 .withMessageContaining("pendingRegions=1");
+    }
+
+    @Test
+    void aRefusedClearEndsTheOtherRanksToo() {
+        Queue<String> told = new ConcurrentLinkedQueue<>();
+        assertThatIllegalStateException()
+                .isThrownBy(() -> onTwoRanks(rank -> {
+                    RecomputeHandle handle = RecomputeHandle.create();
+                    try (Checkpoint region = Checkpoint.of(handle)) {
+                        region.forward(() -> {
+                            rank.forwardAndDrop(handle);
+                            return null;
+                        });
+                        rank.communicator.barrier("both filled");
+                        if (rank.communicator.rank() == 0) {
+                            try {
+                                handle.clear();
+                            } catch (IllegalStateException refused) {
+                                // Whoever goes on all the same learns at its next call that the group has ended.
+                                told.add(assertThrows(KcpException.class, () -> rank.communicator.barrier("caught"))
+                                        .getMessage());
+                                throw refused;
+                            }
+                        } else {
+                            rank.communicator.barrier("never");
+                        }
+                    }
+                }))
+                .withMessageContaining("call=layer0 pendingRegions=1");
+        assertThat(told).singleElement().asString().contains("rank 0 failed: layer0: the handle is needed");
     }
 
     @Test

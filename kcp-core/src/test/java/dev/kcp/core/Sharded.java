@@ -125,7 +125,7 @@ public record Sharded(Tensor y, Tensor dx, Tensor dweight, Tensor dbias, Exchang
         Tensor dx = rank == 0 ? Tensor.zeros(DType.BF16, in.rows(), in.channels()) : null;
         try (KcpContext context = new KcpContext(partition, communicator, engine);
                 Tensor x = place.toDevice(engine, local(partition, rank, in.x()));
-                Tensor dy = place.toDevice(engine, local(partition, rank, in.dy()));
+                Tensor dy = in.dy() == null ? null : place.toDevice(engine, local(partition, rank, in.dy()));
                 Tensor weight = place.toDevice(engine, copyOf(in.weight()));
                 Tensor bias = in.bias() == null ? null : place.toDevice(engine, copyOf(in.bias()));
                 Tensor yLocal = place.toDevice(engine, poisoned(tokens, in.channels()));

@@ -214,7 +214,7 @@ public final class NcclCommunicator implements Communicator {
      */
     @Override
     public void allReduce(String label, DType dtype, long address, long elements) {
-        Call call = Call.ofSum(label, dtype, elements);
+        Call call = Call.ofSum(label, dtype, address, elements);
         checkUsable(call);
         calls.enter(call);
         if (group == null || elements == 0) {

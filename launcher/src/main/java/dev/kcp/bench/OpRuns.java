@@ -79,7 +79,7 @@ final class OpRuns implements Runnable, AutoCloseable {
     BenchRow row(double[] millis, int threads, double gigabytesPerSecond) {
         long bytes = (long) shape.tokens() * shape.channels() * pass.bytesOfElement();
         List<String> programs =
-                engine.programs(new ConvEngine.Operands(sets.getFirst().x(), weight, null, null), options);
+                engine.programs(new ConvEngine.Operands(sets.getFirst().x(), weight, null, null), options, false);
         return new BenchRow(
                 pass.label(),
                 shape.tokens(),

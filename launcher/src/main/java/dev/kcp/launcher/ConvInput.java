@@ -59,7 +59,10 @@ final class ConvInput implements AutoCloseable {
                 .filter(known -> known.name().equals(file.dtypeName(name)))
                 .findFirst()
                 .orElseThrow(() -> new IllegalArgumentException(name + " must be BF16: dtype=" + file.dtypeName(name)));
-        return Tensor.over(Memory.borrow(Device.CPU, 1, Long.MAX_VALUE), dtype, file.shape(name));
+        return Tensor.over(
+                Memory.borrow(Device.CPU, Memory.ALIGNMENT_BYTES, Long.MAX_VALUE - Memory.ALIGNMENT_BYTES),
+                dtype,
+                file.shape(name));
     }
 
     private static <T> T ofFile(Path path, Supplier<T> read) {

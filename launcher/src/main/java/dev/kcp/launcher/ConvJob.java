@@ -86,7 +86,7 @@ record ConvJob(
                 return null;
             }
             Safetensors.write(output, results);
-            List<String> programs = engine.programs(new ConvEngine.Operands(x, weight, bias, null), options);
+            List<String> programs = engine.programs(new ConvEngine.Operands(x, weight, bias, null), options, true);
             return summary(
                     communicator, halo, copies.deviceName(), backward ? programs : programs.subList(0, 1), start);
         } finally {

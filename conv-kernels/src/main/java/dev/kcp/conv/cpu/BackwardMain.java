@@ -10,7 +10,6 @@ import dev.kcp.conv.TreeSums;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 
 /**
@@ -134,11 +133,7 @@ final class BackwardMain {
 
     /** Fills in the addresses of rows of dy, or of zeros where there is none. */
     void fillGradientRows(long[] addresses, int begin, int count, long columnBytes) {
-        if (dy == null) {
-            Arrays.fill(addresses, 0, count, zeros);
-        } else {
-            ForwardTiles.fillRows(addresses, dy, begin, count, columnBytes);
-        }
+        ForwardTiles.fillGradientRows(addresses, dy, zeros, begin, count, columnBytes);
     }
 
     private void reduce(List<List<NodeStack.Entry<Long>>> made, int block, int blocks) {

@@ -1,9 +1,12 @@
 package dev.kcp.conv.cpu;
 
+import static dev.kcp.Arguments.present;
+
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
+import dev.kcp.conv.ProgramChecks;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
@@ -64,11 +67,23 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public Shard shard(ShardTables tables, int fragments) {
+        if (fragments < present("tables", tables).fragments()) {
+            throw new IllegalArgumentException(
+                    "no room for the fragments: fragments=" + tables.fragments() + " room=" + fragments);
+        }
         return tables;
     }
 
     @Override
     public Shard update(Shard shard, ShardTables tables) {
+        present("tables", tables);
+        if (tables.rows() != ProgramChecks.own(ShardTables.class, shard).rows()
+                || tables.headRows() != shard.headRows()
+                || tables.tailRows() != shard.tailRows()) {
+            throw new IllegalArgumentException("another shape of shard: rows=" + shard.rows() + "," + tables.rows()
+                    + " headRows=" + shard.headRows() + "," + tables.headRows() + " tailRows=" + shard.tailRows() + ","
+                    + tables.tailRows());
+        }
         return tables;
     }
 
@@ -101,11 +116,13 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public long forwardWorkspaceBytes(long rows, long channels) {
+        ConvChecks.sizes(rows, channels);
         return CallSpace.bytes(channels);
     }
 
     @Override
     public long backwardWorkspaceBytes(long rows, long channels) {
+        ConvChecks.sizes(rows, channels);
         return CallSpace.bytesWithSums(channels);
     }
 
@@ -116,11 +133,12 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public void round(Tensor sums, Tensor dweight, Tensor dbias) {
+        ProgramChecks.round(Device.CPU, sums, dweight, dbias);
         TreeSums.store(sums, dweight, dbias);
     }
 
     @Override
-    public List<String> programs(Operands in, ConvOptions options) {
+    public List<String> programs(Operands in, ConvOptions options, boolean isSharded) {
         String name = (vectors ? "cpu-v" + Lanes.FLOAT.vectorBitSize() : "cpu-scalar") + "-"
                 + options.policy().name().toLowerCase(Locale.ROOT) + (in.bias() == null ? "" : "-bias");
         return List.of("forward-" + name, "backward-" + name);
@@ -128,25 +146,33 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public synchronized void forward(Shard shard, Operands in, ConvOptions options, Tensor y, Memory workspace) {
-        ForwardTiles tiles = ForwardTiles.of((ShardTables) shard, in, begin(in, workspace));
+        ShardTables tables = ProgramChecks.own(ShardTables.class, shard);
+        ProgramChecks.forward(Device.CPU, shard, in, options, y, workspace, spaceBytes(in, false));
+        ForwardTiles tiles = ForwardTiles.of(tables, in, begin(in, workspace));
         tiles.main(workers, scratch, y);
         zeroSlack(tiles.tables(), y);
     }
 
     @Override
     public synchronized void seam(Shard shard, Operands in, ConvOptions options, Tensor y, long queue) {
-        ForwardTiles.of((ShardTables) shard, in, begin(in, null)).seam(workers, scratch, y);
+        ShardTables tables = ProgramChecks.own(ShardTables.class, shard);
+        ProgramChecks.seam(Device.CPU, shard, in, options, y);
+        ForwardTiles.of(tables, in, begin(in, null)).seam(workers, scratch, y);
     }
 
     @Override
     public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
-        ForwardTiles.of((ShardTables) shard, in, begin(in, null)).head(workers, scratch, options.policy(), dy, head);
+        ShardTables tables = ProgramChecks.own(ShardTables.class, shard);
+        ProgramChecks.head(Device.CPU, shard, in, options, dy, head);
+        ForwardTiles.of(tables, in, begin(in, null)).head(workers, scratch, options.policy(), dy, head);
     }
 
     @Override
     public synchronized void main(
             Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor dx, Tensor tail, Tensor sums) {
-        main((ShardTables) shard, in, options, dy, dx, tail, sums, begin(in, null));
+        ShardTables tables = ProgramChecks.own(ShardTables.class, shard);
+        ProgramChecks.main(Device.CPU, shard, in, options, dy, dx, tail, sums);
+        main(tables, in, options, dy, dx, tail, sums, begin(in, null));
     }
 
     private void main(
@@ -167,7 +193,8 @@ public final class CpuConvEngine implements ConvEngine {
     @Override
     public synchronized void backward(
             Shard batch, Operands in, ConvOptions options, Tensor dy, Gradients out, Memory workspace) {
-        ShardTables tables = (ShardTables) batch;
+        ShardTables tables = ProgramChecks.own(ShardTables.class, batch);
+        ProgramChecks.backward(Device.CPU, batch, in, options, dy, out, workspace, spaceBytes(in, true));
         CallSpace space = begin(in, workspace);
         try (Tensor sums = out.wantsSums() ? batchSums(tables, in, options, workspace) : null) {
             main(tables, in, options, dy, out.dx(), null, sums, space);
@@ -186,7 +213,8 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public synchronized void owed(Shard shard, Operands in, Tensor tail, Tensor received, Tensor dx) {
-        ShardTables tables = (ShardTables) shard;
+        ShardTables tables = ProgramChecks.own(ShardTables.class, shard);
+        ProgramChecks.owed(Device.CPU, shard, in, tail, received, dx);
         CallSpace space = begin(in, null);
         int channels = (int) in.channels();
         workers.run(tables.fragments(), (worker, f) -> {
@@ -212,6 +240,12 @@ public final class CpuConvEngine implements ConvEngine {
                         channels);
             }
         });
+    }
+
+    /** 0 for operands that will be refused. */
+    private static long spaceBytes(Operands in, boolean withSums) {
+        long channels = in == null || in.x() == null ? 0 : in.channels();
+        return withSums ? CallSpace.bytesWithSums(channels) : CallSpace.bytes(channels);
     }
 
     /** Makes the taps' planes and the row of zeros, in the caller's memory or in a block that is kept and grows. */

@@ -53,7 +53,7 @@ record ForwardTiles(ShardTables tables, CallSpace space, RowSource rows) {
         }
     }
 
-    /** g of the first up to three rows of continuing fragments. */
+    /** g of the first up to three rows of continuing fragments; a null dy stands for zeros. */
     void head(Workers workers, Scratch[] scratch, SiluGradPolicy policy, Tensor dy, Tensor head) {
         int channels = (int) space.channels();
         workers.run(tables.fragments(), (worker, f) -> {
@@ -62,7 +62,7 @@ record ForwardTiles(ShardTables tables, CallSpace space, RowSource rows) {
             for (int c = 0; c < channels && count > 0; c += Scratch.BLOCK_CHANNELS) {
                 int width = Math.min(Scratch.BLOCK_CHANNELS, channels - c);
                 long g = preactivations(own, f, tables.begin(f), count, c, width);
-                fillRows(own.dy, dy, tables.begin(f), count, c * 2L);
+                fillGradientRows(own.dy, dy, space.zeros(), tables.begin(f), count, c * 2L);
                 ActivationRows.gradient(policy, g, width * 4L, count, own.whole(width), width, own.dy);
                 for (int r = 0; r < count; r++) {
                     HostMemory.copy(g + r * width * 4L, head.rowAddress(tables.headBegin(f) + r) + c * 4L, width * 4L);
@@ -86,10 +86,10 @@ record ForwardTiles(ShardTables tables, CallSpace space, RowSource rows) {
         return p;
     }
 
-    /** Fills in the addresses of rows of a tensor. */
-    static void fillRows(long[] addresses, Tensor tensor, int begin, int count, long columnBytes) {
+    /** Fills in the addresses of rows of dy, or of the row of zeros where there is none. */
+    static void fillGradientRows(long[] addresses, Tensor dy, long zeros, int begin, int count, long columnBytes) {
         for (int i = 0; i < count; i++) {
-            addresses[i] = tensor.rowAddress(begin + i) + columnBytes;
+            addresses[i] = dy == null ? zeros : dy.rowAddress(begin + i) + columnBytes;
         }
     }
 }

@@ -1,7 +1,9 @@
 package dev.kcp.conv.cpu;
 
 import dev.kcp.conv.RowOps;
+import dev.kcp.conv.RowTable;
 import dev.kcp.conv.TreeSums;
+import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
 import java.util.List;
@@ -11,24 +13,37 @@ final class HostRowOps implements RowOps {
     private static final int MOVE = 4;
     private static final int ADDITION = 2;
 
-    private record Rows(int[] words, int length) implements Table {
+    private record Rows(int[] words, RowTable facts) implements Table {
+        @Override
+        public int length() {
+            return facts.length();
+        }
+
         @Override
         public void close() {}
     }
 
+    private static Rows own(Table table) {
+        if (!(table instanceof Rows rows)) {
+            throw new IllegalArgumentException("table of another engine: table=" + table);
+        }
+        return rows;
+    }
+
     @Override
     public Table moves(int[] quads) {
-        return new Rows(quads.clone(), quads.length / MOVE);
+        return new Rows(quads.clone(), RowTable.moves(quads));
     }
 
     @Override
     public Table additions(int[] pairs) {
-        return new Rows(pairs.clone(), pairs.length / ADDITION);
+        return new Rows(pairs.clone(), RowTable.additions(pairs));
     }
 
     @Override
     public void move(Table moves, List<Tensor> sources, List<Tensor> targets, long queue) {
-        int[] words = ((Rows) moves).words();
+        own(moves).facts().checkMove(sources, targets, Device.CPU);
+        int[] words = own(moves).words();
         for (int i = 0; i < words.length; i += MOVE) {
             Tensor target = targets.get(words[i + 2]);
             long to = target.rowAddress(words[i + 3]);
@@ -43,7 +58,8 @@ final class HostRowOps implements RowOps {
 
     @Override
     public void add(Table additions, Tensor rows) {
-        int[] words = ((Rows) additions).words();
+        own(additions).facts().checkAdd(rows, Device.CPU);
+        int[] words = own(additions).words();
         long elements = rows.extent(0) == 0 ? 0 : rows.elements() / rows.extent(0);
         long bytes = elements * rows.dtype().bytes();
         for (int i = 0; i < words.length; i += ADDITION) {
@@ -54,6 +70,7 @@ final class HostRowOps implements RowOps {
 
     @Override
     public void copyColumns(Tensor from, long fromColumn, Tensor to, long toColumn, long columns) {
+        RowTable.checkColumns(from, fromColumn, to, toColumn, columns, Device.CPU);
         long elementBytes = from.dtype().bytes();
         for (long row = 0; row < from.rows() && columns > 0; row++) {
             HostMemory.copy(
@@ -65,6 +82,7 @@ final class HostRowOps implements RowOps {
 
     @Override
     public void zero(Tensor tensor) {
+        RowTable.checkZero(tensor, Device.CPU);
         if (tensor.elements() > 0) {
             HostMemory.zero(tensor.address(), tensor.elements() * tensor.dtype().bytes());
         }

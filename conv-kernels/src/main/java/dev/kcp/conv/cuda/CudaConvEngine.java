@@ -1,8 +1,12 @@
 package dev.kcp.conv.cuda;
 
+import static dev.kcp.Arguments.present;
+
+import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
+import dev.kcp.conv.ProgramChecks;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
@@ -109,11 +113,13 @@ public final class CudaConvEngine implements ConvEngine {
     /** None: forward keeps nothing between its blocks. */
     @Override
     public long forwardWorkspaceBytes(long rows, long channels) {
+        ConvChecks.sizes(rows, channels);
         return 0;
     }
 
     @Override
     public long backwardWorkspaceBytes(long rows, long channels) {
+        ConvChecks.sizes(rows, channels);
         return CallerRoom.bytes(rows, channels);
     }
 
@@ -133,29 +139,30 @@ public final class CudaConvEngine implements ConvEngine {
 
     /** As {@link #prepare()}, and makes the engine's work space for batches up to this size: later calls allocate nothing. */
     public synchronized void prepare(long rows, long channels) {
+        ConvChecks.sizes(rows, channels);
         prepare();
         ownRoom.reserve(rows, channels);
     }
 
     @Override
-    public List<String> programs(Operands in, ConvOptions options) {
+    public List<String> programs(Operands in, ConvOptions options, boolean isSharded) {
         return List.of(
-                "cuda-" + ConvProgram.forwardMain(in, options, false),
-                "cuda-" + ConvProgram.backwardMain(in, options, false));
+                "cuda-" + ConvProgram.forwardMain(in, options, isSharded),
+                "cuda-" + ConvProgram.backwardMain(in, options, isSharded));
     }
 
     @Override
     public synchronized Shard shard(ShardTables tables, int fragments) {
         checkOpen();
         stream.device().makeCurrent();
-        return CudaShard.of(tables, fragments, stream, pinned);
+        return CudaShard.of(present("tables", tables), fragments, stream, pinned);
     }
 
     @Override
     public synchronized Shard update(Shard shard, ShardTables tables) {
         checkOpen();
         stream.device().makeCurrent();
-        ((CudaShard) shard).update(tables, stream, pinned);
+        ProgramChecks.own(CudaShard.class, shard).update(present("tables", tables), stream, pinned);
         return shard;
     }
 
@@ -171,18 +178,13 @@ public final class CudaConvEngine implements ConvEngine {
     @Override
     public synchronized Shard batch(Tensor cuSeqlens, long rows, boolean allowSlack) {
         checkOpen();
-        if (cuSeqlens.dtype() != DType.I32
-                || cuSeqlens.rank() != 1
-                || cuSeqlens.columns() == 0
-                || !cuSeqlens.device().equals(device())) {
-            throw new IllegalArgumentException(
-                    "cu_seqlens must be INT32 [documents + 1] on " + device() + ": cuSeqlens=" + cuSeqlens);
-        }
+        ConvChecks.offsetsTensor(cuSeqlens, device());
+        ConvChecks.sizes(rows, 0);
         if (offsetCheck != null) {
             refuseCapture();
             offsetCheck.run(cuSeqlens, rows, allowSlack);
         }
-        return CudaShard.batch(cuSeqlens.address(), Math.toIntExact(cuSeqlens.columns() - 1), rows);
+        return CudaShard.batch(cuSeqlens, (int) rows);
     }
 
     private void refuseCapture() {
@@ -204,6 +206,7 @@ public final class CudaConvEngine implements ConvEngine {
 
     @Override
     public synchronized void forward(Shard shard, Operands in, ConvOptions options, Tensor y, Memory workspace) {
+        ProgramChecks.forward(device(), shard, in, options, y, workspace, 0);
         CudaShard local = begin(shard, in);
         if (y.rows() > 0) {
             arguments.out("y", y);
@@ -214,6 +217,7 @@ public final class CudaConvEngine implements ConvEngine {
 
     @Override
     public synchronized void seam(Shard shard, Operands in, ConvOptions options, Tensor y, long queue) {
+        ProgramChecks.seam(device(), shard, in, options, y);
         CudaShard local = begin(shard, in);
         if (y.rows() > 0 && local.headRows() > 0) {
             arguments.out("y", y);
@@ -224,6 +228,7 @@ public final class CudaConvEngine implements ConvEngine {
 
     @Override
     public synchronized void head(Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor head) {
+        ProgramChecks.head(device(), shard, in, options, dy, head);
         CudaShard local = begin(shard, in);
         if (local.headRows() > 0) {
             arguments.set(Field.HEAD, "head", head);
@@ -237,6 +242,7 @@ public final class CudaConvEngine implements ConvEngine {
     @Override
     public synchronized void main(
             Shard shard, Operands in, ConvOptions options, Tensor dy, Tensor dx, Tensor tail, Tensor sums) {
+        ProgramChecks.main(device(), shard, in, options, dy, dx, tail, sums);
         CudaShard local = begin(shard, in);
         if (tail != null && local.tailRows() > 0) {
             arguments.set(Field.TAIL, "tail", tail);
@@ -260,6 +266,7 @@ public final class CudaConvEngine implements ConvEngine {
     @Override
     public synchronized void backward(
             Shard batch, Operands in, ConvOptions options, Tensor dy, Gradients out, Memory workspace) {
+        ProgramChecks.backward(device(), batch, in, options, dy, out, workspace, roomBytes(in));
         CudaShard local = begin(batch, in);
         if (local.rows() == 0) {
             zero("dweight", out.dweight());
@@ -270,6 +277,13 @@ public final class CudaConvEngine implements ConvEngine {
         try (WorkRoom room = room(workspace)) {
             mainAndReduce(local, in, options, dy, out.dx(), out.wantsSums(), room);
         }
+    }
+
+    /** 0 for operands that will be refused. */
+    private static long roomBytes(Operands in) {
+        return in == null || in.x() == null || in.x().rows() > ConvChecks.MOST_ROWS
+                ? 0
+                : CallerRoom.bytes(in.x().rows(), in.channels());
     }
 
     /** Closed after the call. */
@@ -314,10 +328,11 @@ public final class CudaConvEngine implements ConvEngine {
 
     @Override
     public synchronized void owed(Shard shard, Operands in, Tensor tail, Tensor received, Tensor dx) {
+        ProgramChecks.owed(device(), shard, in, tail, received, dx);
         CudaShard local = begin(shard, in);
         if (local.tailRows() > 0) {
             arguments.set(Field.TAIL, "tail", tail);
-            if (received.rows() > 0) {
+            if (received != null && received.rows() > 0) {
                 arguments.set(Field.RECEIVED, "received", received);
             }
             arguments.out("dx", dx);
@@ -328,6 +343,7 @@ public final class CudaConvEngine implements ConvEngine {
     @Override
     public synchronized void round(Tensor sums, Tensor dweight, Tensor dbias) {
         checkOpen();
+        ProgramChecks.round(device(), sums, dweight, dbias);
         stream.device().makeCurrent();
         arguments.beginSums(sums);
         arguments.gradients(dweight, dbias);
@@ -337,7 +353,7 @@ public final class CudaConvEngine implements ConvEngine {
     private CudaShard begin(Shard shard, Operands in) {
         checkOpen();
         stream.device().makeCurrent();
-        CudaShard local = (CudaShard) shard;
+        CudaShard local = ProgramChecks.own(CudaShard.class, shard);
         arguments.begin(local, in);
         return local;
     }

@@ -3,12 +3,14 @@ package dev.kcp.conv.cuda;
 import static dev.kcp.cuda.Driver.check;
 
 import dev.kcp.conv.RowOps;
+import dev.kcp.conv.RowTable;
 import dev.kcp.cuda.CudaStream;
 import dev.kcp.cuda.Handles;
 import dev.kcp.cuda.KernelModule;
 import dev.kcp.cuda.Launcher;
 import dev.kcp.cuda.PinnedBlocks;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
@@ -24,8 +26,8 @@ import org.bytedeco.cuda.cudart.CUfunc_st;
 final class CudaRowOps implements RowOps, AutoCloseable {
     private static final int CHUNK_BYTES = 16;
     private static final int BLOCK_THREADS = 256;
-    private static final int SOURCES = 3;
-    private static final int TARGETS = 2;
+    private static final int SOURCES = MOST_SOURCES;
+    private static final int TARGETS = MOST_TARGETS;
     /** Words of {@code MoveArgs}, the longer of the two argument blocks. */
     private static final int WORDS = 2 + 2 * SOURCES + 2 * TARGETS;
 
@@ -50,19 +52,19 @@ final class CudaRowOps implements RowOps, AutoCloseable {
 
     /** Integers on the device, copied there in stream order; an empty table has none. */
     private static final class Words implements Table {
-        private final int length;
+        private final RowTable facts;
         private final Memory memory;
         private PinnedBlocks.Block staging;
 
-        Words(int length, Memory memory, PinnedBlocks.Block staging) {
-            this.length = length;
+        Words(RowTable facts, Memory memory, PinnedBlocks.Block staging) {
+            this.facts = facts;
             this.memory = memory;
             this.staging = staging;
         }
 
         @Override
         public int length() {
-            return length;
+            return facts.length();
         }
 
         @Override
@@ -75,19 +77,26 @@ final class CudaRowOps implements RowOps, AutoCloseable {
         }
     }
 
+    private static Words own(Table table) {
+        if (!(table instanceof Words words)) {
+            throw new IllegalArgumentException("table of another engine: table=" + table);
+        }
+        return words;
+    }
+
     @Override
     public Table moves(int[] quads) {
-        return table(quads, 4);
+        return table(quads, RowTable.moves(quads));
     }
 
     @Override
     public Table additions(int[] pairs) {
-        return table(pairs, 2);
+        return table(pairs, RowTable.additions(pairs));
     }
 
-    private Table table(int[] words, int width) {
+    private Table table(int[] words, RowTable facts) {
         if (words.length == 0) {
-            return new Words(0, stream.allocate(0), null);
+            return new Words(facts, stream.allocate(0), null);
         }
         stream.device().makeCurrent();
         long bytes = (long) words.length * Integer.BYTES;
@@ -96,15 +105,17 @@ final class CudaRowOps implements RowOps, AutoCloseable {
         Memory memory = stream.allocate(bytes);
         stream.copyToDevice(staging.address(), memory.address(), bytes);
         staging.use(stream);
-        return new Words(words.length / width, memory, staging);
+        return new Words(facts, memory, staging);
     }
 
     @Override
     public synchronized void move(Table moves, List<Tensor> sources, List<Tensor> targets, long queue) {
+        Device device = stream.device().device();
+        long rowBytes = own(moves).facts.checkMove(sources, targets, device);
         if (moves.length() == 0) {
             return;
         }
-        set(0, ((Words) moves).memory.address());
+        set(0, own(moves).memory.address());
         for (int i = 0; i < sources.size(); i++) {
             Tensor source = sources.get(i);
             set(1 + i, source == null || source.rows() == 0 ? 0 : source.address());
@@ -115,8 +126,7 @@ final class CudaRowOps implements RowOps, AutoCloseable {
             set(1 + 2 * SOURCES + i, target == null || target.rows() == 0 ? 0 : target.address());
             set(1 + 2 * SOURCES + TARGETS + i, target == null ? 0 : target.pitchBytes());
         }
-        Tensor any = targets.getFirst();
-        long chunks = any.columns() * any.dtype().bytes() / CHUNK_BYTES;
+        long chunks = rowBytes / CHUNK_BYTES;
         set(WORDS - 1, chunks);
         int blocks = Math.clamp((chunks + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, 8);
         stream.device().makeCurrent();
@@ -130,11 +140,12 @@ final class CudaRowOps implements RowOps, AutoCloseable {
 
     @Override
     public synchronized void add(Table additions, Tensor rows) {
+        own(additions).facts.checkAdd(rows, stream.device().device());
         if (additions.length() == 0 || rows.elements() == 0) {
             return;
         }
         long elements = rows.elements() / rows.extent(0);
-        set(0, ((Words) additions).memory.address());
+        set(0, own(additions).memory.address());
         set(1, additions.length());
         set(2, rows.address());
         set(3, elements);
@@ -153,6 +164,8 @@ final class CudaRowOps implements RowOps, AutoCloseable {
 
     @Override
     public void copyColumns(Tensor from, long fromColumn, Tensor to, long toColumn, long columns) {
+        RowTable.checkColumns(
+                from, fromColumn, to, toColumn, columns, stream.device().device());
         if (from.rows() == 0 || columns == 0) {
             return;
         }
@@ -172,6 +185,7 @@ final class CudaRowOps implements RowOps, AutoCloseable {
 
     @Override
     public void zero(Tensor tensor) {
+        RowTable.checkZero(tensor, stream.device().device());
         stream.fill(
                 tensor.address(), (byte) 0, tensor.elements() * tensor.dtype().bytes());
     }

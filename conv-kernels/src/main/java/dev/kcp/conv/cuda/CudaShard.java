@@ -7,7 +7,9 @@ import dev.kcp.cuda.CudaStream;
 import dev.kcp.cuda.PinnedBlocks;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
+import dev.kcp.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
+import java.util.function.LongSupplier;
 
 /**
  * A shard on the device: either a whole batch, known by its offsets' address alone, or tables copied there in stream order.
@@ -16,9 +18,11 @@ import java.lang.foreign.MemorySegment;
 final class CudaShard implements Shard {
     private static final int GROUP_ROWS = ConvProgram.GROUP_ROWS;
 
-    private final long beginAddress;
+    /** Offsets of a batch, or the words of the tables. */
+    private final LongSupplier beginAddress;
+
     private final int fragments;
-    private final long rows;
+    private final int rows;
     private final Memory words;
     private ShardTables tables;
     private ShardImage image;
@@ -26,9 +30,9 @@ final class CudaShard implements Shard {
     private boolean closed;
 
     private CudaShard(
-            long beginAddress,
+            LongSupplier beginAddress,
             int fragments,
-            long rows,
+            int rows,
             ShardTables tables,
             ShardImage image,
             Memory words,
@@ -43,15 +47,16 @@ final class CudaShard implements Shard {
     }
 
     /** Whole documents; contents of the offsets are read by the kernels only. */
-    static CudaShard batch(long cuSeqlensAddress, int documents, long rows) {
-        return new CudaShard(cuSeqlensAddress, documents, rows, null, null, null, null);
+    static CudaShard batch(Tensor cuSeqlens, int rows) {
+        int documents = (int) cuSeqlens.columns() - 1;
+        return new CudaShard(cuSeqlens::address, documents, rows, null, null, null, null);
     }
 
     static CudaShard of(ShardTables tables, int fragments, CudaStream stream, PinnedBlocks pinned) {
         ShardImage image = new ShardImage(tables, fragments);
         Memory words = stream.allocate((long) image.words().length * Integer.BYTES);
         PinnedBlocks.Block staging = copy(image, words, stream, pinned);
-        return new CudaShard(words.address(), fragments, tables.rows(), tables, image, words, staging);
+        return new CudaShard(words::address, fragments, tables.rows(), tables, image, words, staging);
     }
 
     private static PinnedBlocks.Block copy(ShardImage image, Memory words, CudaStream stream, PinnedBlocks pinned) {
@@ -88,8 +93,8 @@ final class CudaShard implements Shard {
         return tables != null;
     }
 
-    /** Rows that belong to fragments; of a batch, the most that may. */
-    long rows() {
+    @Override
+    public int rows() {
         return rows;
     }
 
@@ -100,7 +105,7 @@ final class CudaShard implements Shard {
 
     /** Blocks of backward per column of channels. */
     long groups() {
-        return hasTables() ? image.groups() : (rows + GROUP_ROWS - 1) / GROUP_ROWS;
+        return hasTables() ? image.groups() : Math.ceilDiv(rows, GROUP_ROWS);
     }
 
     /** Rows of sums between main and reduce. */
@@ -121,23 +126,34 @@ final class CudaShard implements Shard {
 
     void set(KernelArguments arguments) {
         checkOpen();
-        arguments.set(Field.BEGIN, beginAddress);
+        long begin = beginAddress.getAsLong();
+        arguments.set(Field.BEGIN, begin);
         arguments.set(Field.FRAGMENTS, fragments);
         if (hasTables()) {
-            arguments.set(Field.HISTORY_ROW, word(image.historyRow));
-            arguments.set(Field.OWED_ROW, word(image.owedRow));
-            arguments.set(Field.HEAD_BEGIN, word(image.headBegin));
-            arguments.set(Field.TAIL_BEGIN, word(image.tailBegin));
-            arguments.set(Field.SEGMENTS, word(image.segmentsAt));
-            arguments.set(Field.SEGMENT_BEGIN, word(image.segmentBeginAt));
-            arguments.set(Field.PIECES, word(image.piecesAt));
-            arguments.set(Field.PIECE_BEGIN, word(image.pieceBeginAt));
-            arguments.set(Field.RANGES, word(image.rangesAt));
+            arguments.set(Field.HISTORY_ROW, word(begin, image.historyRow));
+            arguments.set(Field.OWED_ROW, word(begin, image.owedRow));
+            arguments.set(Field.HEAD_BEGIN, word(begin, image.headBegin));
+            arguments.set(Field.TAIL_BEGIN, word(begin, image.tailBegin));
+            arguments.set(Field.SEGMENTS, word(begin, image.segmentsAt));
+            arguments.set(Field.SEGMENT_BEGIN, word(begin, image.segmentBeginAt));
+            arguments.set(Field.PIECES, word(begin, image.piecesAt));
+            arguments.set(Field.PIECE_BEGIN, word(begin, image.pieceBeginAt));
+            arguments.set(Field.RANGES, word(begin, image.rangesAt));
         }
     }
 
-    private long word(int index) {
-        return beginAddress + (long) index * Integer.BYTES;
+    private static long word(long begin, int index) {
+        return begin + (long) index * Integer.BYTES;
+    }
+
+    @Override
+    public int historyRows() {
+        return hasTables() ? tables.historyRows() : 0;
+    }
+
+    @Override
+    public int receivedRows() {
+        return hasTables() ? tables.receivedRows() : 0;
     }
 
     @Override

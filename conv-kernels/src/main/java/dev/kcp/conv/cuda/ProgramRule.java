@@ -71,7 +71,7 @@ final class ProgramRule {
 
     /** Looks every program up, so that none is loaded by a later call. */
     void loadAll() {
-        Memory nowhere = Memory.borrow(Device.CPU, 1, Long.MAX_VALUE);
+        Memory nowhere = Memory.borrow(Device.CPU, Memory.ALIGNMENT_BYTES, 1L << 40);
         for (long rows : new long[] {1, 1L << 30}) {
             Tensor x = Tensor.over(nowhere, DType.BF16, rows, 8);
             for (Tensor bias : new Tensor[] {null, x}) {

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.conv.CausalConv1d;
 import dev.kcp.conv.ConvCase;
+import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
@@ -203,7 +204,10 @@ class CudaShapesTest {
         return tensor.segment().getAtIndex(ValueLayout.JAVA_SHORT, index);
     }
 
-    /** 4.3e9 elements: y, dx and dweight around the places where 32 bits end, against the same rows run alone. */
+    /**
+     * 4.3e9 elements that repeat every 512 rows: all rows of y and dx, and dweight, follow from runs of the first and the
+     * last few rows alone.
+     */
     @Test
     void moreThanFourBillionElements() {
         int channels = 8192;
@@ -226,20 +230,70 @@ class CudaShapesTest {
             try (Tensor shortOffsets = ConvCase.ints(0, 2048 - 700, 2048);
                     Tensor shortOnDevice = stream.upload(shortOffsets);
                     Tensor last = x.rows(rows - 2048, rows);
+                    Tensor first = x.rows(0, 1024);
+                    Tensor firstOffsets = ConvCase.ints(0, 1024);
+                    Tensor firstOnDevice = stream.upload(firstOffsets);
+                    Tensor blockOffsets = ConvCase.ints(0, 512);
+                    Tensor blockOnDeviceOffsets = stream.upload(blockOffsets);
+                    Tensor start = stream.uninitialized(DType.BF16, 1024, channels);
+                    Tensor ofTwo = stream.zeros(DType.F32, channels, 4);
+                    Tensor ofOne = stream.zeros(DType.F32, channels, 4);
+                    Tensor ofLast = stream.zeros(DType.F32, channels, 4);
                     Tensor alone = stream.uninitialized(DType.BF16, 2048, channels)) {
                 conv.forward(x, weightOnDevice, null, offsetsOnDevice, out);
                 conv.forward(last, weightOnDevice, null, shortOnDevice, alone);
                 assertSameRows(stream, "y", out.rows(rows - 1024, rows), alone.rows(1024, 2048));
+                conv.forward(first, weightOnDevice, null, firstOnDevice, start);
+                assertRepeats(stream, "y", out, start, rows - 1024);
                 stream.fill(out.address(), (byte) 0xFF, out.elements() * 2);
                 conv.backward(x, weightOnDevice, null, offsetsOnDevice, x, new Gradients(out, dweight, null));
-                conv.backward(last, weightOnDevice, null, shortOnDevice, last, new Gradients(alone, null, null));
+                conv.backward(last, weightOnDevice, null, shortOnDevice, last, new Gradients(alone, ofLast, null));
                 assertSameRows(stream, "dx", out.rows(rows - 1024, rows), alone.rows(1024, 2048));
+                conv.backward(first, weightOnDevice, null, firstOnDevice, first, new Gradients(start, ofTwo, null));
+                // The last three rows of a document end otherwise; the block after them shows them as they repeat.
+                stream.copy(alone.rowAddress(509), start.rowAddress(1021), 3L * channels * 2);
+                assertRepeats(stream, "dx", out, start, rows - 1024);
+                Tensor one = x.rows(0, 512);
+                conv.backward(one, weightOnDevice, null, blockOnDeviceOffsets, one, new Gradients(null, ofOne, null));
+                assertSumOfBlocks(stream, dweight, ofLast, ofTwo, ofOne, rows / 512 - 4);
             }
-            try (Tensor sums = stream.download(dweight)) {
-                for (int c = 0; c < channels; c++) {
-                    assertThat(ConvCase.get(sums, c, 3)).as("dweight[%d][3]", c).isFinite();
+        }
+    }
+
+    /** Rows up to the end: the first block, and the second over and over. */
+    private static void assertRepeats(CudaStream stream, String name, Tensor got, Tensor start, int end) {
+        try (Tensor first = stream.download(start.rows(0, 512));
+                Tensor later = stream.download(start.rows(512, 1024))) {
+            for (int row = 0; row < end; row += 512) {
+                try (Tensor block = stream.download(got.rows(row, row + 512))) {
+                    assertThat(block.segment().mismatch((row == 0 ? first : later).segment()))
+                            .as("%s of rows from %d on", name, row)
+                            .isEqualTo(-1);
                 }
             }
+        }
+    }
+
+    /** The last rows alone, and so many blocks more; what a block adds is two of them less one. */
+    private static void assertSumOfBlocks(
+            CudaStream stream, Tensor dweight, Tensor ofLast, Tensor ofTwo, Tensor ofOne, int blocks) {
+        try (Tensor got = stream.download(dweight);
+                Tensor last = stream.download(ofLast);
+                Tensor two = stream.download(ofTwo);
+                Tensor one = stream.download(ofOne)) {
+            double most = 0;
+            double furthest = 0;
+            for (int c = 0; c < got.rows(); c++) {
+                for (int k = 0; k < 4; k++) {
+                    double block = ConvCase.get(two, c, k) - ConvCase.get(one, c, k);
+                    double want = ConvCase.get(last, c, k) + blocks * block;
+                    most = Math.max(most, Math.abs(want));
+                    furthest = Math.max(furthest, Math.abs(ConvCase.get(got, c, k) - want));
+                }
+            }
+            assertThat(furthest)
+                    .as("distance of dweight, of values up to %s", most)
+                    .isLessThan(1e-5 * most);
         }
     }
 
@@ -247,6 +301,18 @@ class CudaShapesTest {
         try (Tensor a = stream.download(got);
                 Tensor b = stream.download(want)) {
             Tolerance.assertSameBits(name, a, b);
+        }
+    }
+
+    @Test
+    void programsAreNamedAsTheyRunOnABatchAndOnAShard() {
+        try (ConvCase in = ConvCase.random(1, 64, DType.F32, null, 100);
+                OnDevice gpu = new OnDevice(cuda, in, DType.F32)) {
+            ConvEngine.Operands operands = new ConvEngine.Operands(gpu.x, gpu.weight, null, null);
+            assertThat(cuda.programs(operands, ConvOptions.DEFAULT, false))
+                    .containsExactly("cuda-forward-main-fast-batch-16", "cuda-backward-main-fast-bf16-batch");
+            assertThat(cuda.programs(operands, ConvOptions.DEFAULT, true))
+                    .containsExactly("cuda-forward-main-fast-tables-16", "cuda-backward-main-fast-bf16-tables");
         }
     }
 
