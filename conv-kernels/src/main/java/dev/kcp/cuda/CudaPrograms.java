@@ -1,8 +1,5 @@
 package dev.kcp.cuda;
 
-import dev.kcp.tensor.HostMemory;
-import dev.kcp.tensor.Memory;
-import java.lang.foreign.ValueLayout;
 import java.util.HashMap;
 import java.util.Map;
 import org.bytedeco.cuda.cudart.CUfunc_st;
@@ -14,8 +11,6 @@ import org.bytedeco.cuda.cudart.CUfunc_st;
  */
 public final class CudaPrograms implements AutoCloseable {
     private final CudaStream stream;
-    private final int words;
-    private final Memory arguments;
     private final Launcher launcher;
     private final KernelModule module;
     private final Map<String, CUfunc_st> functions = new HashMap<>();
@@ -23,10 +18,8 @@ public final class CudaPrograms implements AutoCloseable {
 
     private CudaPrograms(CudaStream stream, int words, KernelModule module) {
         this.stream = stream;
-        this.words = words;
         this.module = module;
-        arguments = Memory.allocateHost((long) words * Long.BYTES);
-        launcher = new Launcher(stream, arguments.address(), false);
+        launcher = new Launcher(stream, words, false);
     }
 
     /**
@@ -44,13 +37,7 @@ public final class CudaPrograms implements AutoCloseable {
 
     /** The next launch's argument, from its first field on. */
     public CudaPrograms set(long... fields) {
-        if (fields.length > words) {
-            throw new IllegalArgumentException(
-                    "more fields than an argument has: fields=" + fields.length + " room=" + words);
-        }
-        for (int i = 0; i < fields.length; i++) {
-            HostMemory.ALL.set(ValueLayout.JAVA_LONG, arguments.address() + (long) i * Long.BYTES, fields[i]);
-        }
+        launcher.setAll(fields);
         return this;
     }
 
@@ -77,9 +64,9 @@ public final class CudaPrograms implements AutoCloseable {
     public void close() {
         if (!closed) {
             closed = true;
-            module.close();
-            launcher.close();
-            arguments.close();
+            try (launcher) {
+                module.close();
+            }
         }
     }
 }

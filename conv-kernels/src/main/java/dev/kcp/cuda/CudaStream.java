@@ -7,7 +7,9 @@ import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
+import jcuda.driver.CUDA_MEMCPY2D;
 import jcuda.driver.CUdeviceptr;
+import jcuda.driver.CUmemorytype;
 import jcuda.driver.CUstream;
 import jcuda.driver.JCudaDriver;
 
@@ -241,6 +243,21 @@ public final class CudaStream implements AutoCloseable {
             throw new IllegalArgumentException(
                     "no such memory: " + name + "=0x" + Long.toHexString(address) + " bytes=" + bytes);
         }
+    }
+
+    /** Copies the first {@code widthBytes} of rows of device memory, in stream order. */
+    public void copyRows(long from, long fromPitch, long to, long toPitch, long widthBytes, long rows) {
+        CUDA_MEMCPY2D copy = new CUDA_MEMCPY2D();
+        copy.srcMemoryType = CUmemorytype.CU_MEMORYTYPE_DEVICE;
+        copy.srcDevice = Handles.device(from);
+        copy.srcPitch = fromPitch;
+        copy.dstMemoryType = CUmemorytype.CU_MEMORYTYPE_DEVICE;
+        copy.dstDevice = Handles.device(to);
+        copy.dstPitch = toPitch;
+        copy.WidthInBytes = widthBytes;
+        copy.Height = rows;
+        device.makeCurrent();
+        check("cuMemcpy2DAsync", JCudaDriver.cuMemcpy2DAsync(copy, jcuda()));
     }
 
     private static long bytes(Tensor tensor) {

@@ -1,7 +1,7 @@
 package dev.kcp.cuda;
 
-import dev.kcp.KcpException.Code;
 import dev.kcp.KcpException;
+import dev.kcp.KcpException.Code;
 import java.lang.System.Logger.Level;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;

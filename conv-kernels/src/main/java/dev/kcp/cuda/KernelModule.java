@@ -2,8 +2,8 @@ package dev.kcp.cuda;
 
 import static dev.kcp.cuda.Driver.check;
 
-import dev.kcp.KcpException.Code;
 import dev.kcp.KcpException;
+import dev.kcp.KcpException.Code;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.List;

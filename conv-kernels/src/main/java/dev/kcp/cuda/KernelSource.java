@@ -1,7 +1,7 @@
 package dev.kcp.cuda;
 
-import dev.kcp.KcpException.Code;
 import dev.kcp.KcpException;
+import dev.kcp.KcpException.Code;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;

@@ -11,7 +11,10 @@ import org.bytedeco.cuda.cudart.CUlaunchConfig;
 import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.javacpp.Pointer;
 
-/** Launches kernels on one stream. Everything that the driver reads is made once; a launch writes a few integers. */
+/**
+ * Launches kernels on one stream, and the one writer of their arguments. Each kernel takes one argument by value, a struct
+ * whose fields are 8 bytes each. Everything that the driver reads is made once; a launch writes a few integers.
+ */
 public final class Launcher implements AutoCloseable {
     /*
      * CUlaunchConfig: gridDim x, y, z at 0, 4, 8; blockDim at 12, 16, 20; sharedMemBytes at 24; hStream at 32; attrs at 40;
@@ -25,22 +28,49 @@ public final class Launcher implements AutoCloseable {
     private final Memory block = Memory.allocateHost(CONFIG_BYTES + ATTRIBUTE_BYTES);
     private final long config = block.address();
     private final CUlaunchConfig configPointer = Handles.launchConfig(config);
+    private final Memory argument;
+    private final long fields;
     private final Pointer parameters;
 
     /**
-     * @param arguments address of the one argument of every kernel
+     * A launcher on a borrowed stream.
+     *
+     * @param fields most fields that a kernel's argument has
      * @param checked wait after each launch
      */
-    public Launcher(CudaStream stream, long arguments, boolean checked) {
+    public Launcher(CudaStream stream, int fields, boolean checked) {
         this.stream = stream;
         this.checked = checked;
+        argument = Memory.allocateHost((long) fields * Long.BYTES);
+        this.fields = argument.address();
         long attribute = config + CONFIG_BYTES;
         setInt(attribute, cudart.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
         setInt(attribute + 8, 1);
         setLong(config + 32, stream.handle());
         setLong(config + 40, attribute);
         // The binding takes the one argument's address and makes the list of addresses around it.
-        parameters = Handles.pointer(arguments);
+        parameters = Handles.pointer(this.fields);
+    }
+
+    /** Sets all fields of the next launch's argument to zero. */
+    public void clear() {
+        HostMemory.zero(fields, argument.bytes());
+    }
+
+    /** Sets one field of the next launch's argument. */
+    public void set(int field, long value) {
+        setLong(fields + (long) field * Long.BYTES, value);
+    }
+
+    /** Sets the first fields of the next launch's argument. */
+    public void setAll(long... values) {
+        if (values.length * (long) Long.BYTES > argument.bytes()) {
+            throw new IllegalArgumentException("more fields than an argument has: fields=" + values.length + " room="
+                    + argument.bytes() / Long.BYTES);
+        }
+        for (int i = 0; i < values.length; i++) {
+            set(i, values[i]);
+        }
     }
 
     /** Where the next launches go: a stream's handle, or 0 for the own stream. */
@@ -97,6 +127,7 @@ public final class Launcher implements AutoCloseable {
 
     @Override
     public void close() {
+        argument.close();
         block.close();
     }
 }

@@ -1,7 +1,7 @@
 package dev.kcp.comm;
 
-import dev.kcp.KcpException.Code;
 import dev.kcp.KcpException;
+import dev.kcp.KcpException.Code;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.BitSet;

@@ -1,8 +1,8 @@
 package dev.kcp.core;
 
 import dev.kcp.conv.ConvChecks;
-import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Shard;
 import dev.kcp.tensor.DType;

@@ -1,7 +1,7 @@
 package dev.kcp.core;
 
-import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;

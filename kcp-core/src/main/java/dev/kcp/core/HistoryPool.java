@@ -1,7 +1,7 @@
 package dev.kcp.core;
 
-import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;

@@ -310,7 +310,8 @@ class RefusalTest {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> Shards.take(partition, 0, rows, rows.rows(0, 8)))
                     .withMessageStartingWith("local overlaps packed");
-            Tensor elsewhere = Tensor.over(Memory.borrow(new Device(Device.Kind.CUDA, 0), 4096, rows.elements() * 2), DType.BF16, 16, 8);
+            Tensor elsewhere = Tensor.over(
+                    Memory.borrow(new Device(Device.Kind.CUDA, 0), 4096, rows.elements() * 2), DType.BF16, 16, 8);
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> Shards.put(partition, 0, rows.rows(0, 8), elsewhere))
                     .withMessageContaining("packed=");

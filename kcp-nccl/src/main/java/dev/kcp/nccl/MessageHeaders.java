@@ -6,7 +6,6 @@ import dev.kcp.cuda.Handles;
 import dev.kcp.cuda.KernelModule;
 import dev.kcp.cuda.Launcher;
 import dev.kcp.tensor.HostMemory;
-import dev.kcp.tensor.Memory;
 import java.lang.foreign.ValueLayout;
 import java.util.BitSet;
 import java.util.Optional;
@@ -34,7 +33,6 @@ public final class MessageHeaders implements AutoCloseable {
 
     private final CudaStream stream;
     private final int peers;
-    private final Memory arguments = Memory.allocateHost((long) WORDS * Long.BYTES);
     private final Launcher launcher;
     private final KernelModule module;
     private final CUfunc_st check;
@@ -57,8 +55,9 @@ public final class MessageHeaders implements AutoCloseable {
         this.stream = stream;
         this.peers = peers;
         stream.device().makeCurrent();
-        launcher = new Launcher(stream, arguments.address(), false);
-        module = KernelModule.load(MessageHeaders.class, stream.device(), "headers", KernelModule.Origin.BUILT_OR_COMPILED);
+        launcher = new Launcher(stream, WORDS, false);
+        module = KernelModule.load(
+                MessageHeaders.class, stream.device(), "headers", KernelModule.Origin.BUILT_OR_COMPILED);
         check = module.function("headers_check", 0);
         long bytes = 3L * peers * BYTES;
         Driver.check("cuMemAlloc", JCudaDriver.cuMemAlloc(memory, bytes));
@@ -96,11 +95,11 @@ public final class MessageHeaders implements AutoCloseable {
     public synchronized void check(BitSet to, BitSet from, long digest) {
         setMask(0, to);
         setMask(MASK_WORDS, from);
-        set(2 * MASK_WORDS, outgoing(0));
-        set(2 * MASK_WORDS + 1, incoming(0));
-        set(2 * MASK_WORDS + 2, base + 2L * peers * BYTES);
-        set(2 * MASK_WORDS + 3, digest);
-        set(2 * MASK_WORDS + 4, verdictAddress);
+        launcher.set(2 * MASK_WORDS, outgoing(0));
+        launcher.set(2 * MASK_WORDS + 1, incoming(0));
+        launcher.set(2 * MASK_WORDS + 2, base + 2L * peers * BYTES);
+        launcher.set(2 * MASK_WORDS + 3, digest);
+        launcher.set(2 * MASK_WORDS + 4, verdictAddress);
         stream.device().makeCurrent();
         int threads = Math.max(to.length(), from.length());
         launcher.launch("headers_check", check, 1, 1, (threads + 31) / 32 * 32, 1, 0, false);
@@ -109,12 +108,8 @@ public final class MessageHeaders implements AutoCloseable {
     private void setMask(int at, BitSet which) {
         long[] mask = which.toLongArray();
         for (int i = 0; i < MASK_WORDS; i++) {
-            set(at + i, i < mask.length ? mask[i] : 0);
+            launcher.set(at + i, i < mask.length ? mask[i] : 0);
         }
-    }
-
-    private void set(int word, long value) {
-        HostMemory.ALL.set(ValueLayout.JAVA_LONG, arguments.address() + (long) word * Long.BYTES, value);
     }
 
     /** What the first wrong header said, or nothing while all were right. */
@@ -141,7 +136,6 @@ public final class MessageHeaders implements AutoCloseable {
             Driver.check("cuMemFreeHost", JCudaDriver.cuMemFreeHost(verdict));
             module.close();
             launcher.close();
-            arguments.close();
         }
     }
 }

@@ -1,7 +1,7 @@
 package dev.kcp.nccl;
 
-import dev.kcp.KcpException.Code;
 import dev.kcp.KcpException;
+import dev.kcp.KcpException.Code;
 import dev.kcp.comm.Call;
 import dev.kcp.comm.CallRecorder;
 import dev.kcp.comm.Communicator;
@@ -15,6 +15,7 @@ import dev.kcp.cuda.CudaDevice;
 import dev.kcp.cuda.CudaEvent;
 import dev.kcp.cuda.CudaGraph;
 import dev.kcp.cuda.CudaStream;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import java.nio.file.Path;
@@ -333,9 +334,9 @@ public final class NcclCommunicator implements Communicator {
         }
         closed = true;
         boolean alive = guard.isAlive();
-        // A destroyed graph is what NCCL's own end would wait for.
-        graphs.close();
         try {
+            // A destroyed graph is what NCCL's own end would wait for.
+            graphs.close();
             if (group != null && alive && !underWay) {
                 guard.synchronize(compute);
                 transfers.synchronize();
@@ -347,10 +348,12 @@ public final class NcclCommunicator implements Communicator {
         } catch (KcpException e) {
             control.abort(e.code(), "rank " + worldRank() + " cannot leave: " + e.getMessage());
         } finally {
-            guard.close();
-            calls.close();
-            control.close();
-            transfers.close();
+            try (CloseStack owned = new CloseStack()) {
+                owned.push(transfers);
+                owned.push(control);
+                owned.push(calls);
+                owned.push(guard);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 package dev.kcp.nccl;
 
-import dev.kcp.KcpException.Code;
 import dev.kcp.KcpException;
+import dev.kcp.KcpException.Code;
 import dev.kcp.comm.Segment;
 import dev.kcp.cuda.CudaDevice;
 import dev.kcp.nccl.Nccl.Address;

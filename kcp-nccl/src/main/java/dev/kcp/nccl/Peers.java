@@ -1,7 +1,7 @@
 package dev.kcp.nccl;
 
-import dev.kcp.KcpException.Code;
 import dev.kcp.KcpException;
+import dev.kcp.KcpException.Code;
 import dev.kcp.comm.Communicator;
 import dev.kcp.cuda.CudaDevice;
 import java.nio.ByteBuffer;

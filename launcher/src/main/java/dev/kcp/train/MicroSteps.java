@@ -1,6 +1,7 @@
 package dev.kcp.train;
 
 import dev.kcp.core.PartialGradients;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;

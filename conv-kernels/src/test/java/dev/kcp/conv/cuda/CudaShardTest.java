@@ -3,13 +3,13 @@ package dev.kcp.conv.cuda;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.conv.ConvCase;
-import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Shard;
-import dev.kcp.conv.ShardTables.Span;
 import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.ShardTables.Span;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.Tolerance;
 import dev.kcp.conv.cpu.CpuConvEngine;

@@ -2,8 +2,8 @@ package dev.kcp.train.cuda;
 
 import static org.bytedeco.cuda.global.cublas.*;
 
-import dev.kcp.KcpException.Code;
 import dev.kcp.KcpException;
+import dev.kcp.KcpException.Code;
 import dev.kcp.cuda.CudaStream;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;

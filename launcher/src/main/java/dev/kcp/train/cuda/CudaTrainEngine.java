@@ -5,8 +5,10 @@ import dev.kcp.conv.cuda.CudaConvEngine;
 import dev.kcp.cuda.CudaDevice;
 import dev.kcp.cuda.CudaPrograms;
 import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.GrowingBuffer;
 import dev.kcp.cuda.HostCopies;
 import dev.kcp.nccl.NcclCommunicator;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
@@ -43,8 +45,8 @@ public final class CudaTrainEngine implements TrainEngine {
     private final TreeSums tree;
     private final TileProducts products;
     private final CudaOptimizer optimizer;
-    private final Scratch leaves;
-    private final Scratch oneHot;
+    private final GrowingBuffer leaves;
+    private final GrowingBuffer oneHot;
     private final StepGraph step;
     private NcclCommunicator group;
     private boolean closed;
@@ -59,8 +61,8 @@ public final class CudaTrainEngine implements TrainEngine {
         tree = new TreeSums(stream, programs);
         products = new TileProducts(stream, cublas, tree);
         optimizer = new CudaOptimizer(stream, programs, copies);
-        leaves = new Scratch(stream);
-        oneHot = new Scratch(stream);
+        leaves = new GrowingBuffer(stream);
+        oneHot = new GrowingBuffer(stream);
         step = new StepGraph(stream);
     }
 
@@ -72,26 +74,15 @@ public final class CudaTrainEngine implements TrainEngine {
      * @throws dev.kcp.KcpException with code MISSING_DEVICE if driver, device, kernels or cuBLAS are not there
      */
     public static CudaTrainEngine open(int ordinal, Path cublas) {
-        CudaDevice device = CudaDevice.open(ordinal);
-        CudaStream stream = null;
-        CudaConvEngine conv = null;
-        Cublas products = null;
+        CloseStack made = new CloseStack();
         try {
-            stream = CudaStream.create(device);
-            conv = CudaConvEngine.on(stream, false);
-            products = new Cublas(stream, cublas);
+            CudaDevice device = made.push(CudaDevice.open(ordinal));
+            CudaStream stream = made.push(CudaStream.create(device));
+            CudaConvEngine conv = made.push(CudaConvEngine.on(stream, false));
+            Cublas products = made.push(new Cublas(stream, cublas));
             return new CudaTrainEngine(device, stream, conv, products);
-        } catch (RuntimeException e) {
-            if (products != null) {
-                products.close();
-            }
-            if (conv != null) {
-                conv.close();
-            }
-            if (stream != null) {
-                stream.close();
-            }
-            device.close();
+        } catch (RuntimeException | Error e) {
+            made.closeAfter(e);
             throw e;
         }
     }
@@ -266,18 +257,20 @@ public final class CudaTrainEngine implements TrainEngine {
             return;
         }
         closed = true;
-        stream.synchronize();
-        step.close();
-        optimizer.close();
-        leaves.close();
-        oneHot.close();
-        products.close();
-        tree.close();
-        cublas.close();
-        copies.close();
-        programs.close();
-        conv.close();
-        stream.close();
-        device.close();
+        try (CloseStack owned = new CloseStack()) {
+            owned.push(device);
+            owned.push(stream);
+            owned.push(conv);
+            owned.push(programs);
+            owned.push(copies);
+            owned.push(cublas);
+            owned.push(tree);
+            owned.push(products);
+            owned.push(oneHot);
+            owned.push(leaves);
+            owned.push(optimizer);
+            owned.push(step);
+            owned.push(stream::synchronize);
+        }
     }
 }

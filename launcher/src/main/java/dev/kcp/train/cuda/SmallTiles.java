@@ -2,6 +2,7 @@ package dev.kcp.train.cuda;
 
 import dev.kcp.cuda.CudaPrograms;
 import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.GrowingBuffer;
 import dev.kcp.train.Tiles;
 import dev.kcp.train.cuda.TileProducts.Pair;
 import java.util.List;
@@ -24,11 +25,11 @@ final class SmallTiles implements AutoCloseable {
     private static final int SHARED_BYTES = 4 * 64 * (BLOCK_K + BLOCK_M) * 2;
 
     private final CudaPrograms programs;
-    private final Scratch owed;
+    private final GrowingBuffer owed;
 
     SmallTiles(CudaStream stream) {
         programs = CudaPrograms.load(SmallTiles.class, stream, "train_products", ARGUMENT_WORDS);
-        owed = new Scratch(stream);
+        owed = new GrowingBuffer(stream);
     }
 
     /** Whether tiles are of a length that this program is for. */

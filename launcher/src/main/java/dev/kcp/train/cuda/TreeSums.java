@@ -2,6 +2,7 @@ package dev.kcp.train.cuda;
 
 import dev.kcp.cuda.CudaPrograms;
 import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.GrowingBuffer;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import dev.kcp.train.Tiles;
@@ -24,12 +25,12 @@ final class TreeSums implements AutoCloseable {
 
     private final CudaStream stream;
     private final CudaPrograms programs;
-    private final List<Scratch> between;
+    private final List<GrowingBuffer> between;
 
     TreeSums(CudaStream stream, CudaPrograms programs) {
         this.stream = stream;
         this.programs = programs;
-        between = new ArrayList<>(List.of(new Scratch(stream), new Scratch(stream)));
+        between = new ArrayList<>(List.of(new GrowingBuffer(stream), new GrowingBuffer(stream)));
     }
 
     /** Leaves of a tile of so many rows. */
@@ -119,6 +120,6 @@ final class TreeSums implements AutoCloseable {
 
     @Override
     public void close() {
-        between.forEach(Scratch::close);
+        between.forEach(GrowingBuffer::close);
     }
 }
