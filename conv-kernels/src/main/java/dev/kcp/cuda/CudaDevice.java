@@ -4,14 +4,17 @@ import static dev.kcp.cuda.Driver.check;
 
 import dev.kcp.KcpException;
 import dev.kcp.tensor.Device;
+import dev.kcp.tensor.Memory;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import java.util.OptionalInt;
 import java.util.stream.IntStream;
+import jcuda.Pointer;
 import jcuda.driver.CUcontext;
 import jcuda.driver.CUdevice;
 import jcuda.driver.CUdevice_P2PAttribute;
 import jcuda.driver.CUdevice_attribute;
+import jcuda.driver.CUdeviceptr;
 import jcuda.driver.CUresult;
 import jcuda.driver.CUuuid;
 import jcuda.driver.JCudaDriver;
@@ -177,6 +180,30 @@ public final class CudaDevice implements AutoCloseable {
         int[] value = new int[1];
         check("cuDeviceGetAttribute", JCudaDriver.cuDeviceGetAttribute(value, which, handle));
         return value[0];
+    }
+
+    /** Device memory of no stream, which other ranks may open; not cleared. */
+    public Memory allocate(long bytes) {
+        makeCurrent();
+        CUdeviceptr pointer = new CUdeviceptr();
+        check("cuMemAlloc(" + bytes + " bytes)", JCudaDriver.cuMemAlloc(pointer, bytes));
+        return Memory.own(device(), Handles.addressOf(pointer), bytes, () -> {
+            makeCurrent();
+            check("cuMemFree", JCudaDriver.cuMemFree(pointer));
+        });
+    }
+
+    /** Page-locked host memory, which the device reads and writes too; not cleared. */
+    public Memory allocatePinned(long bytes) {
+        makeCurrent();
+        Pointer pointer = new Pointer();
+        check(
+                "cuMemHostAlloc(" + bytes + " bytes)",
+                JCudaDriver.cuMemHostAlloc(pointer, bytes, JCudaDriver.CU_MEMHOSTALLOC_DEVICEMAP));
+        return Memory.own(Device.CPU, Handles.addressOf(pointer), bytes, () -> {
+            makeCurrent();
+            check("cuMemFreeHost", JCudaDriver.cuMemFreeHost(pointer));
+        });
     }
 
     /** Bytes of device memory that are free now. */

@@ -2,6 +2,7 @@ package dev.kcp.cuda;
 
 import static dev.kcp.cuda.Driver.check;
 
+import dev.kcp.tensor.CloseStack;
 import jcuda.driver.CUgraph;
 import jcuda.driver.CUgraphExec;
 import jcuda.driver.JCudaDriver;
@@ -68,9 +69,10 @@ public final class CudaGraph implements AutoCloseable {
         if (!closed) {
             closed = true;
             stream.device().makeCurrent();
-            check("cuGraphExecDestroy", JCudaDriver.cuGraphExecDestroy(executable));
-            check("cuGraphDestroy", JCudaDriver.cuGraphDestroy(graph));
-            memory.close();
+            CloseStack.closeAll(
+                    memory,
+                    () -> check("cuGraphDestroy", JCudaDriver.cuGraphDestroy(graph)),
+                    () -> check("cuGraphExecDestroy", JCudaDriver.cuGraphExecDestroy(executable)));
         }
     }
 }

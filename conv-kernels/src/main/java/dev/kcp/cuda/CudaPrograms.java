@@ -1,5 +1,6 @@
 package dev.kcp.cuda;
 
+import dev.kcp.tensor.CloseStack;
 import java.util.HashMap;
 import java.util.Map;
 import org.bytedeco.cuda.cudart.CUfunc_st;
@@ -64,9 +65,7 @@ public final class CudaPrograms implements AutoCloseable {
     public void close() {
         if (!closed) {
             closed = true;
-            try (launcher) {
-                module.close();
-            }
+            CloseStack.closeAll(launcher, module);
         }
     }
 }

@@ -2,6 +2,7 @@ package dev.kcp.cuda;
 
 import static dev.kcp.cuda.Driver.check;
 
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.Memory;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -57,8 +58,10 @@ final class GraphMemory implements AutoCloseable {
         if (!closed) {
             closed = true;
             device.makeCurrent();
-            for (CUdeviceptr block : all) {
-                check("cuMemFree", JCudaDriver.cuMemFree(block));
+            try (CloseStack owned = new CloseStack()) {
+                for (CUdeviceptr block : all) {
+                    owned.push(() -> check("cuMemFree", JCudaDriver.cuMemFree(block)));
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ import jcuda.driver.CUfunction;
 import jcuda.driver.CUstream;
 import org.bytedeco.cuda.cudart.CUfunc_st;
 import org.bytedeco.cuda.cudart.CUlaunchConfig;
+import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.javacpp.Pointer;
 
 /** Native addresses as each of the two bindings wants them. Everywhere else an address is a long. */
@@ -45,41 +46,33 @@ public final class Handles {
     }
 
     public static CUfunc_st function(CUfunction function) {
-        return new FunctionPointer(addressOf(function));
+        return new CUfunc_st(new Address().at(addressOf(function)));
     }
 
-    public static CUlaunchConfig launchConfig(long address) {
-        return new ConfigPointer(address);
+    /** A stream that somebody else owns. */
+    public static CUstream_st stream(long handle) {
+        return new CUstream_st(new Address().at(handle));
     }
 
-    public static Pointer pointer(long address) {
-        return new PlainPointer(address);
+    static CUlaunchConfig launchConfig(long address) {
+        return new CUlaunchConfig(new Address().at(address));
+    }
+
+    /** An address that somebody else owns, as JavaCPP's bindings want it; one object serves call after call. */
+    public static final class Address extends Pointer {
+        public Address() {
+            super((Pointer) null);
+        }
+
+        public Address at(long nativeAddress) {
+            address = nativeAddress;
+            return this;
+        }
     }
 
     private static final class HostPointer extends jcuda.Pointer {
         HostPointer(long address) {
             super(address);
-        }
-    }
-
-    private static final class FunctionPointer extends CUfunc_st {
-        FunctionPointer(long address) {
-            super((Pointer) null);
-            this.address = address;
-        }
-    }
-
-    private static final class ConfigPointer extends CUlaunchConfig {
-        ConfigPointer(long address) {
-            super((Pointer) null);
-            this.address = address;
-        }
-    }
-
-    private static final class PlainPointer extends Pointer {
-        PlainPointer(long address) {
-            super((Pointer) null);
-            this.address = address;
         }
     }
 }

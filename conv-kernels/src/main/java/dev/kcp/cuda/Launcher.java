@@ -3,6 +3,7 @@ package dev.kcp.cuda;
 import static dev.kcp.cuda.Driver.check;
 
 import dev.kcp.KcpException;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import java.lang.foreign.ValueLayout;
@@ -49,7 +50,7 @@ public final class Launcher implements AutoCloseable {
         setLong(config + 32, stream.handle());
         setLong(config + 40, attribute);
         // The binding takes the one argument's address and makes the list of addresses around it.
-        parameters = Handles.pointer(this.fields);
+        parameters = new Handles.Address().at(this.fields);
     }
 
     /** Sets all fields of the next launch's argument to zero. */
@@ -127,7 +128,6 @@ public final class Launcher implements AutoCloseable {
 
     @Override
     public void close() {
-        argument.close();
-        block.close();
+        CloseStack.closeAll(block, argument);
     }
 }

@@ -1,30 +1,26 @@
 package dev.kcp.cuda;
 
-import static dev.kcp.cuda.Driver.check;
-
+import dev.kcp.tensor.CloseStack;
+import dev.kcp.tensor.Memory;
 import java.util.ArrayList;
 import java.util.List;
-import jcuda.Pointer;
-import jcuda.driver.JCudaDriver;
 
 /** Page-locked host memory for copies that the host does not wait for. Blocks are kept for the next taker. */
 public final class PinnedBlocks implements AutoCloseable {
     private static final long GRANULE_BYTES = 1 << 16;
 
     /** One block and the event after its last copy. */
-    public final class Block {
-        private final Pointer pointer = new Pointer();
-        private final long bytes;
+    public final class Block implements AutoCloseable {
+        private final Memory memory;
         private final CudaEvent copied;
 
         private Block(long bytes) {
-            this.bytes = bytes;
-            check("cuMemHostAlloc", JCudaDriver.cuMemHostAlloc(pointer, bytes, 0));
+            memory = device.allocatePinned(bytes);
             copied = new CudaEvent(device);
         }
 
         public long address() {
-            return Handles.addressOf(pointer);
+            return memory.address();
         }
 
         /** Marks the copy that was put on the stream. */
@@ -36,6 +32,12 @@ public final class PinnedBlocks implements AutoCloseable {
             synchronized (PinnedBlocks.this) {
                 free.add(this);
             }
+        }
+
+        /** Frees it; for the owner of all blocks. */
+        @Override
+        public void close() {
+            CloseStack.closeAll(memory, copied);
         }
     }
 
@@ -51,7 +53,7 @@ public final class PinnedBlocks implements AutoCloseable {
     public synchronized Block take(long bytes) {
         device.makeCurrent();
         for (Block block : free) {
-            if (block.bytes >= bytes && block.copied.isReached()) {
+            if (block.memory.bytes() >= bytes && block.copied.isReached()) {
                 free.remove(block);
                 return block;
             }
@@ -63,11 +65,7 @@ public final class PinnedBlocks implements AutoCloseable {
 
     @Override
     public synchronized void close() {
-        device.makeCurrent();
-        for (Block block : all) {
-            block.copied.close();
-            check("cuMemFreeHost", JCudaDriver.cuMemFreeHost(block.pointer));
-        }
+        CloseStack.closeAll(all);
         all.clear();
         free.clear();
     }

@@ -1,6 +1,7 @@
 package dev.kcp.tensor;
 
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Deque;
 
 /**
@@ -26,6 +27,18 @@ public final class CloseStack implements AutoCloseable {
             if (e != failure) {
                 failure.addSuppressed(e);
             }
+        }
+    }
+
+    /** Closes owners that are named in the order in which they were made; null owns nothing. */
+    public static void closeAll(AutoCloseable... owners) {
+        closeAll(Arrays.asList(owners));
+    }
+
+    /** Closes owners that are listed in the order in which they were made; null owns nothing. */
+    public static void closeAll(Iterable<? extends AutoCloseable> owners) {
+        try (CloseStack stack = new CloseStack()) {
+            owners.forEach(stack::push);
         }
     }
 

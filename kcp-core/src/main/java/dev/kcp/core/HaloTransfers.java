@@ -8,6 +8,7 @@ import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.RowOps;
 import dev.kcp.core.HaloDirection.Incoming;
 import dev.kcp.core.HaloDirection.Outgoing;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -165,10 +166,6 @@ final class HaloTransfers implements AutoCloseable {
 
     @Override
     public void close() {
-        ownRows.close();
-        dense.packing().close();
-        if (pitched != null) {
-            pitched.packing().close();
-        }
+        CloseStack.closeAll(pitched == null ? null : pitched.packing(), dense.packing(), ownRows);
     }
 }

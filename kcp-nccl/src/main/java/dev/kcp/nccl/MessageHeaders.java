@@ -1,17 +1,12 @@
 package dev.kcp.nccl;
 
 import dev.kcp.cuda.CudaStream;
-import dev.kcp.cuda.Driver;
-import dev.kcp.cuda.Handles;
 import dev.kcp.cuda.KernelModule;
 import dev.kcp.cuda.Launcher;
-import dev.kcp.tensor.HostMemory;
-import java.lang.foreign.ValueLayout;
+import dev.kcp.tensor.CloseStack;
+import dev.kcp.tensor.Memory;
 import java.util.BitSet;
 import java.util.Optional;
-import jcuda.Pointer;
-import jcuda.driver.CUdeviceptr;
-import jcuda.driver.JCudaDriver;
 import org.bytedeco.cuda.cudart.CUfunc_st;
 
 /**
@@ -29,17 +24,15 @@ public final class MessageHeaders implements AutoCloseable {
 
     private static final int MASK_WORDS = MAX_PEERS / Long.SIZE;
     private static final int WORDS = 2 * MASK_WORDS + 5;
-    private static final int VERDICT_BYTES = 64;
 
     private final CudaStream stream;
     private final int peers;
     private final Launcher launcher;
     private final KernelModule module;
     private final CUfunc_st check;
-    private final CUdeviceptr memory = new CUdeviceptr();
-    private final Pointer verdict = new Pointer();
+    private final Memory memory;
+    private final DeviceVerdict verdict;
     private final long base;
-    private final long verdictAddress;
     private boolean closed;
 
     /**
@@ -59,14 +52,9 @@ public final class MessageHeaders implements AutoCloseable {
         module = KernelModule.load(
                 MessageHeaders.class, stream.device(), "headers", KernelModule.Origin.BUILT_OR_COMPILED);
         check = module.function("headers_check", 0);
-        long bytes = 3L * peers * BYTES;
-        Driver.check("cuMemAlloc", JCudaDriver.cuMemAlloc(memory, bytes));
-        Driver.check(
-                "cuMemHostAlloc",
-                JCudaDriver.cuMemHostAlloc(verdict, VERDICT_BYTES, JCudaDriver.CU_MEMHOSTALLOC_DEVICEMAP));
-        base = Handles.addressOf(memory);
-        verdictAddress = Handles.addressOf(verdict);
-        HostMemory.zero(verdictAddress, VERDICT_BYTES);
+        memory = stream.device().allocate(3L * peers * BYTES);
+        base = memory.address();
+        verdict = new DeviceVerdict(stream.device().allocatePinned(DeviceVerdict.BYTES));
         reset();
     }
 
@@ -99,7 +87,7 @@ public final class MessageHeaders implements AutoCloseable {
         launcher.set(2 * MASK_WORDS + 1, incoming(0));
         launcher.set(2 * MASK_WORDS + 2, base + 2L * peers * BYTES);
         launcher.set(2 * MASK_WORDS + 3, digest);
-        launcher.set(2 * MASK_WORDS + 4, verdictAddress);
+        launcher.set(2 * MASK_WORDS + 4, verdict.address());
         stream.device().makeCurrent();
         int threads = Math.max(to.length(), from.length());
         launcher.launch("headers_check", check, 1, 1, (threads + 31) / 32 * 32, 1, 0, false);
@@ -114,28 +102,14 @@ public final class MessageHeaders implements AutoCloseable {
 
     /** What the first wrong header said, or nothing while all were right. */
     public Optional<String> wrong() {
-        long peer = (long) ValueLayout.JAVA_LONG.varHandle().getVolatile(HostMemory.ALL, verdictAddress) - 1;
-        if (peer < 0) {
-            return Optional.empty();
-        }
-        return Optional.of("rows from rank " + peer + " of the group are not those of the call: expectedMessage="
-                + word(1) + " expectedPast=" + Long.toHexString(word(2)) + " message=" + word(3) + " past="
-                + Long.toHexString(word(4)));
-    }
-
-    private long word(int index) {
-        return HostMemory.ALL.get(ValueLayout.JAVA_LONG, verdictAddress + (long) index * Long.BYTES);
+        return verdict.wrong("rank of the group");
     }
 
     @Override
     public void close() {
         if (!closed) {
             closed = true;
-            stream.device().makeCurrent();
-            Driver.check("cuMemFree", JCudaDriver.cuMemFree(memory));
-            Driver.check("cuMemFreeHost", JCudaDriver.cuMemFreeHost(verdict));
-            module.close();
-            launcher.close();
+            CloseStack.closeAll(launcher, module, memory, verdict);
         }
     }
 }

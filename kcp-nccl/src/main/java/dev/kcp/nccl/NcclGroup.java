@@ -4,7 +4,7 @@ import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.comm.Segment;
 import dev.kcp.cuda.CudaDevice;
-import dev.kcp.nccl.Nccl.Address;
+import dev.kcp.cuda.Handles;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
@@ -16,6 +16,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
+import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.cuda.nccl.ncclComm;
 
 /**
@@ -31,10 +32,10 @@ final class NcclGroup {
     private static final long ABORT_PATIENCE_MILLIS = 500;
 
     private final CudaDevice device;
-    private final Nccl.Stream stream;
+    private final CUstream_st stream;
     private final Duration deadline;
     private final Runnable checkAlive;
-    private final Address address = new Address();
+    private final Handles.Address address = new Handles.Address();
     private final ReentrantLock lock = new ReentrantLock();
     private final ncclComm comm;
     private final int ranks;
@@ -55,7 +56,7 @@ final class NcclGroup {
             Runnable checkAlive) {
         this.ranks = ranks;
         this.device = device;
-        this.stream = new Nccl.Stream(stream);
+        this.stream = Handles.stream(stream);
         this.deadline = deadline;
         this.checkAlive = checkAlive;
         comm = aside("joining the NCCL communicator", () -> Nccl.init(ranks, uniqueId, rank));

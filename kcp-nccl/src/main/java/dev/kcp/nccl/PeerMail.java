@@ -2,17 +2,14 @@ package dev.kcp.nccl;
 
 import dev.kcp.cuda.CudaPrograms;
 import dev.kcp.cuda.CudaStream;
-import dev.kcp.cuda.Driver;
-import dev.kcp.cuda.Handles;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.HostMemory;
+import dev.kcp.tensor.Memory;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
-import jcuda.Pointer;
-import jcuda.driver.CUdeviceptr;
-import jcuda.driver.JCudaDriver;
 
 /**
  * Mailboxes in this GPU's memory, one for each peer, and the kernel that sends to others' and takes out of these. An exchange
@@ -36,8 +33,6 @@ public final class PeerMail implements AutoCloseable {
     private static final int HEAD_WORDS = 5;
     private static final int PARCEL_WORDS = 7;
     private static final int BLOCK_THREADS = 128;
-    private static final int PINNED_BYTES = 128;
-    private static final int STOP_AT = 64;
 
     /**
      * What is sent to a peer, or received from it.
@@ -49,10 +44,10 @@ public final class PeerMail implements AutoCloseable {
 
     private final CudaStream stream;
     private final CudaPrograms programs;
-    private final CUdeviceptr memory = new CUdeviceptr();
-    private final Pointer pinned = new Pointer();
+    private final Memory memory;
+    private final Memory stop;
+    private final DeviceVerdict verdict;
     private final long base;
-    private final long verdict;
     private final PeerMemory[] reached;
     private final long[] theirBoxes;
     private boolean closed;
@@ -68,13 +63,11 @@ public final class PeerMail implements AutoCloseable {
         reached = new PeerMemory[peers];
         theirBoxes = new long[peers];
         stream.device().makeCurrent();
-        Driver.check("cuMemAlloc", JCudaDriver.cuMemAlloc(memory, peers * BOX_BYTES));
-        Driver.check(
-                "cuMemHostAlloc",
-                JCudaDriver.cuMemHostAlloc(pinned, PINNED_BYTES, JCudaDriver.CU_MEMHOSTALLOC_DEVICEMAP));
-        base = Handles.addressOf(memory);
-        verdict = Handles.addressOf(pinned);
-        HostMemory.zero(verdict, PINNED_BYTES);
+        memory = stream.device().allocate(peers * BOX_BYTES);
+        base = memory.address();
+        stop = stream.device().allocatePinned(Long.BYTES);
+        setStop(0);
+        verdict = new DeviceVerdict(stream.device().allocatePinned(DeviceVerdict.BYTES));
         for (int peer = 0; peer < peers; peer++) {
             stream.fill(box(peer), (byte) 0, HEAD_BYTES);
         }
@@ -152,30 +145,25 @@ public final class PeerMail implements AutoCloseable {
         words[0] = Math.clamp(outgoing - begin, 0, end - begin);
         words[1] = end - begin;
         words[2] = Long.hashCode(digest) & 0xffffffffL;
-        words[3] = verdict + STOP_AT;
-        words[4] = verdict;
+        words[3] = stop.address();
+        words[4] = verdict.address();
         programs.set(words).launch("mail_exchange", blocks, BLOCK_THREADS);
     }
 
     /** What the first wrong message said, or nothing while all were right. */
     public Optional<String> wrong() {
-        long peer = (long) ValueLayout.JAVA_LONG.varHandle().getVolatile(HostMemory.ALL, verdict) - 1;
-        if (peer < 0) {
-            return Optional.empty();
-        }
-        return Optional.of("rows from peer " + peer + " are not those of the call: message=" + word(1)
-                + " expectedDigest=" + Long.toHexString(word(2)) + " digest=" + Long.toHexString(word(4)));
-    }
-
-    private long word(int index) {
-        return HostMemory.ALL.get(ValueLayout.JAVA_LONG, verdict + (long) index * Long.BYTES);
+        return verdict.wrong("peer");
     }
 
     /** Ends every wait on the device, now and from now on; what was under way is lost. */
     public void stop() {
         if (!closed) {
-            ValueLayout.JAVA_LONG.varHandle().setVolatile(HostMemory.ALL, verdict + STOP_AT, 1L);
+            setStop(1);
         }
+    }
+
+    private void setStop(long value) {
+        ValueLayout.JAVA_LONG.varHandle().setVolatile(HostMemory.ALL, stop.address(), value);
     }
 
     /**
@@ -188,16 +176,14 @@ public final class PeerMail implements AutoCloseable {
             return;
         }
         closed = true;
-        stream.device().makeCurrent();
-        for (PeerMemory theirs : reached) {
-            if (theirs != null) {
-                theirs.close();
+        try (CloseStack owned = new CloseStack()) {
+            owned.push(peersAreDone ? memory : null);
+            owned.push(verdict);
+            owned.push(stop);
+            owned.push(programs);
+            for (PeerMemory theirs : reached) {
+                owned.push(theirs);
             }
-        }
-        programs.close();
-        Driver.check("cuMemFreeHost", JCudaDriver.cuMemFreeHost(pinned));
-        if (peersAreDone) {
-            Driver.check("cuMemFree", JCudaDriver.cuMemFree(memory));
         }
     }
 

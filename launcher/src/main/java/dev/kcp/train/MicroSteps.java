@@ -66,8 +66,6 @@ final class MicroSteps implements AutoCloseable {
 
     @Override
     public void close() {
-        end();
-        batchLoss.close();
-        batchGradients.close();
+        CloseStack.closeAll(batchGradients, batchLoss, this::end);
     }
 }

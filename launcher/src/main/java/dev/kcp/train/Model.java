@@ -209,10 +209,6 @@ final class Model implements AutoCloseable {
 
     @Override
     public void close() {
-        lossReduction.close();
-        gradientReduction.close();
-        sums.close();
-        activations.close();
-        shard.close();
+        CloseStack.closeAll(shard, activations, sums, gradientReduction, lossReduction);
     }
 }

@@ -1,6 +1,7 @@
 package dev.kcp.train;
 
 import dev.kcp.comm.Communicator;
+import dev.kcp.tensor.CloseStack;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.charset.StandardCharsets;
@@ -119,7 +120,6 @@ final class RunStore implements AutoCloseable {
 
     @Override
     public void close() {
-        folder.close();
-        buffers.close();
+        CloseStack.closeAll(buffers, folder);
     }
 }

@@ -6,6 +6,7 @@ import dev.kcp.cuda.CudaStream;
 import dev.kcp.cuda.KernelModule;
 import dev.kcp.cuda.Launcher;
 import dev.kcp.cuda.PinnedBlocks;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
@@ -180,8 +181,6 @@ final class CudaRowOps implements RowOps, AutoCloseable {
 
     @Override
     public void close() {
-        try (launcher) {
-            module.close();
-        }
+        CloseStack.closeAll(launcher, module);
     }
 }

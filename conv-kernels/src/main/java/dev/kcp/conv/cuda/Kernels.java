@@ -5,6 +5,7 @@ import dev.kcp.cuda.KernelModule;
 import dev.kcp.cuda.KernelModule.Origin;
 import dev.kcp.tensor.CloseStack;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.bytedeco.cuda.cudart.CUfunc_st;
 
@@ -47,9 +48,8 @@ final class Kernels implements AutoCloseable {
 
     @Override
     public void close() {
-        try (CloseStack owned = new CloseStack()) {
-            modules.values().forEach(owned::push);
-            modules.clear();
-        }
+        List<KernelModule> loaded = List.copyOf(modules.values());
+        modules.clear();
+        CloseStack.closeAll(loaded);
     }
 }

@@ -5,6 +5,7 @@ import dev.kcp.conv.cuda.CallArguments.Field;
 import dev.kcp.conv.cuda.Kernels.Kernel;
 import dev.kcp.cuda.CudaStream;
 import dev.kcp.cuda.Launcher;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.ValueLayout;
@@ -52,8 +53,6 @@ final class OffsetCheck implements AutoCloseable {
 
     @Override
     public void close() {
-        try (launcher) {
-            result.close();
-        }
+        CloseStack.closeAll(launcher, result);
     }
 }

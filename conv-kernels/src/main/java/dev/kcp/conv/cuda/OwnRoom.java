@@ -48,9 +48,6 @@ final class OwnRoom implements WorkRoom {
     public void close() {}
 
     void free() {
-        try (CloseStack owned = new CloseStack()) {
-            owned.push(rows);
-            owned.push(sums);
-        }
+        CloseStack.closeAll(sums, rows);
     }
 }

@@ -3,6 +3,7 @@ package dev.kcp.train.cuda;
 import dev.kcp.cuda.CudaPrograms;
 import dev.kcp.cuda.CudaStream;
 import dev.kcp.cuda.HostCopies;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
@@ -99,7 +100,6 @@ final class CudaOptimizer implements AutoCloseable {
 
     @Override
     public void close() {
-        marks.close();
-        partials.close();
+        CloseStack.closeAll(partials, marks);
     }
 }

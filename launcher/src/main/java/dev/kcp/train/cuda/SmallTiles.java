@@ -3,6 +3,7 @@ package dev.kcp.train.cuda;
 import dev.kcp.cuda.CudaPrograms;
 import dev.kcp.cuda.CudaStream;
 import dev.kcp.cuda.GrowingBuffer;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.train.Tiles;
 import dev.kcp.train.cuda.TileProducts.Pair;
 import java.util.List;
@@ -66,7 +67,6 @@ final class SmallTiles implements AutoCloseable {
 
     @Override
     public void close() {
-        owed.close();
-        programs.close();
+        CloseStack.closeAll(programs, owed);
     }
 }

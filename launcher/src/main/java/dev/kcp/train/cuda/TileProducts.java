@@ -2,6 +2,7 @@ package dev.kcp.train.cuda;
 
 import dev.kcp.cuda.CudaStream;
 import dev.kcp.cuda.GrowingBuffer;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import dev.kcp.train.Tiles;
@@ -165,8 +166,10 @@ final class TileProducts implements AutoCloseable {
 
     @Override
     public void close() {
-        small.close();
-        levels.forEach(GrowingBuffer::close);
-        tileSums.close();
+        try (CloseStack owned = new CloseStack()) {
+            owned.push(tileSums);
+            levels.forEach(owned::push);
+            owned.push(small);
+        }
     }
 }

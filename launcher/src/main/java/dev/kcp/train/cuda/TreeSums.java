@@ -3,6 +3,7 @@ package dev.kcp.train.cuda;
 import dev.kcp.cuda.CudaPrograms;
 import dev.kcp.cuda.CudaStream;
 import dev.kcp.cuda.GrowingBuffer;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import dev.kcp.train.Tiles;
@@ -120,6 +121,6 @@ final class TreeSums implements AutoCloseable {
 
     @Override
     public void close() {
-        between.forEach(GrowingBuffer::close);
+        CloseStack.closeAll(between);
     }
 }
