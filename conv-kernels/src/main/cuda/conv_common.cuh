@@ -122,7 +122,9 @@ struct Taps {
 // ---- the walk over fragments -----------------------------------------------------------------------------------------
 
 // Tokens of all fragments. Offsets that end past the rows of x, which the host cannot see, read and write none there.
-__device__ __forceinline__ int tokensOf(const ConvArgs& a) { return min(__ldg(a.begin + a.fragments), int(a.rows)); }
+__device__ __forceinline__ int tokensOf(const ConvArgs& a) {
+    return a.fragments == 0 ? 0 : min(__ldg(a.begin + a.fragments), int(a.rows));
+}
 
 // The last i of [0, fragments) with begin[i] <= row, found by the whole warp, 32 probes at a time. begin[0] is 0.
 __device__ __forceinline__ int fragmentOf(const int* begin, int fragments, int row) {

@@ -10,7 +10,7 @@ public final class KcpException extends RuntimeException {
 
     /** What broke, each with the exit code of the {@code kcp} command. */
     public enum Code {
-        /** Input data that cannot be used: a damaged file, text with NUL bytes, offsets that fall. */
+        /** Input data that cannot be used, such as a damaged file or offsets that fall; or output that cannot be written. */
         BAD_DATA(3),
         /** Ranks did not find each other in time, or a stranger knocked. */
         RENDEZVOUS(4),

@@ -5,7 +5,7 @@ import static dev.kcp.Arguments.present;
 /**
  * How a convolution is computed.
  *
- * @param policy where SiLU's derivative is taken
+ * @param policy where SiLU's derivative is taken, and so how near gradients are to exact ones
  * @param math which exponential and division
  * @param allowSlack whether rows after the last document are accepted; they come out as zeros and add nothing
  */

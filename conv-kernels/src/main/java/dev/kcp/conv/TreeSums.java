@@ -2,6 +2,7 @@ package dev.kcp.conv;
 
 import dev.kcp.tensor.BFloat16;
 import dev.kcp.tensor.DType;
+import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.ValueLayout;
@@ -10,7 +11,7 @@ import java.lang.foreign.ValueLayout;
 public final class TreeSums {
     private TreeSums() {}
 
-    /** left += right: one addition of two nodes. */
+    /** left += right: one addition of two nodes, at addresses that the caller has checked. */
     public static void add(DType type, long left, long right, long elements) {
         for (long i = 0; i < elements; i++) {
             if (type == DType.F64) {
@@ -35,6 +36,7 @@ public final class TreeSums {
      * @param dbias FP32 or BF16 {@code [C]}, or null
      */
     public static void store(Tensor sums, Tensor dweight, Tensor dbias) {
+        ProgramChecks.round(Device.CPU, sums, dweight, dbias);
         boolean empty = sums.extent(0) == 0;
         for (long c = 0; c < sums.columns(); c++) {
             for (int k = 0; k < 4 && dweight != null; k++) {

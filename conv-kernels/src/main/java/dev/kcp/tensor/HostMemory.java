@@ -3,8 +3,8 @@ package dev.kcp.tensor;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Host memory by absolute address, for kernels and copies. Bounds and lifetimes are checked once, where tensors become
- * addresses; a loop then pays for no check per row.
+ * Host memory by absolute address, for kernels and copies. Nothing here is checked, and a wrong address may end the
+ * process: bounds and lifetimes are checked once, where tensors become addresses; a loop then pays for no check per row.
  */
 public final class HostMemory {
     /** All of the address space: the offset of an access is the address itself. */

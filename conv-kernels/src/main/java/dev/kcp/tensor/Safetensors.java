@@ -3,6 +3,8 @@ package dev.kcp.tensor;
 import static dev.kcp.tensor.SafetensorsHeader.bad;
 
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
+import dev.kcp.files.WholeFile;
 import dev.kcp.tensor.SafetensorsHeader.Entry;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
@@ -10,7 +12,6 @@ import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.List;
@@ -105,7 +106,7 @@ public final class Safetensors implements AutoCloseable {
     /**
      * Rows {@code [begin, end)} of a tensor, rows being runs of the last extent, into dense rows of {@code to}.
      *
-     * @throws IllegalArgumentException if the tensor has no such rows, or {@code to} is not of as many elements of its type
+     * @throws IllegalArgumentException if the tensor has no such rows, or {@code to} is of another type or too small
      */
     public void readRows(String name, long begin, long end, Tensor to) {
         Entry entry = require(name);
@@ -118,9 +119,9 @@ public final class Safetensors implements AutoCloseable {
             throw new IllegalArgumentException(
                     "no such rows: tensor=" + name + " begin=" + begin + " end=" + end + " rows=" + rows);
         }
-        if (to.dtype() != dtype || to.elements() != (end - begin) * columns) {
-            throw new IllegalArgumentException("rows of another size or type: tensor=" + name + " dtype=" + dtype
-                    + " rows=" + (end - begin) + " columns=" + columns + " to=" + to);
+        if (to.dtype() != dtype || to.elements() < (end - begin) * columns) {
+            throw new IllegalArgumentException("no room for the rows, or of another type: tensor=" + name + " dtype="
+                    + dtype + " rows=" + (end - begin) + " columns=" + columns + " to=" + to);
         }
         readInto(entry, begin * rowBytes, end * rowBytes, to.segment());
     }
@@ -161,7 +162,7 @@ public final class Safetensors implements AutoCloseable {
     }
 
     /**
-     * Writes dense host tensors under a temporary name and renames the file, so that nobody sees a part of it.
+     * Writes dense host tensors as a {@link WholeFile}, so that nobody sees a part of a plain file.
      *
      * @throws KcpException with code BAD_DATA if the file cannot be written
      */
@@ -180,52 +181,26 @@ public final class Safetensors implements AutoCloseable {
 
     private static void write(Path path, Map<String, Tensor> tensors, Map<String, String> metadata, boolean isDurable) {
         ByteBuffer head = SafetensorsHeader.describing(tensors, metadata);
-        Path folder = path.toAbsolutePath().getParent();
-        Path part = null;
-        try {
-            part = folder.resolve(
-                    "." + path.getFileName() + "." + ProcessHandle.current().pid() + ".part");
-            try (FileChannel out = FileChannel.open(part, StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW)) {
-                writeFully(out, head);
-                for (Tensor tensor : tensors.values()) {
-                    MemorySegment bytes = tensor.segment();
-                    for (long at = 0; at < bytes.byteSize(); at += COPY_BYTES) {
-                        writeFully(
-                                out,
-                                bytes.asSlice(at, Math.min(COPY_BYTES, bytes.byteSize() - at))
-                                        .asByteBuffer());
-                    }
-                }
-                if (isDurable) {
-                    out.force(true);
+        WholeFile.Content content = out -> {
+            WholeFile.writeFully(out, head.duplicate());
+            for (Tensor tensor : tensors.values()) {
+                MemorySegment bytes = tensor.segment();
+                for (long at = 0; at < bytes.byteSize(); at += COPY_BYTES) {
+                    WholeFile.writeFully(
+                            out,
+                            bytes.asSlice(at, Math.min(COPY_BYTES, bytes.byteSize() - at))
+                                    .asByteBuffer());
                 }
             }
-            Files.move(part, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        };
+        try {
             if (isDurable) {
-                // The name is in the folder, which is written by itself.
-                try (FileChannel names = FileChannel.open(folder, StandardOpenOption.READ)) {
-                    names.force(true);
-                }
+                WholeFile.writeDurably(path, content);
+            } else {
+                WholeFile.write(path, content);
             }
         } catch (IOException e) {
-            deleteQuietly(part);
-            throw bad(path, "cannot be written: " + e.getMessage(), e);
-        }
-    }
-
-    private static void writeFully(FileChannel out, ByteBuffer bytes) throws IOException {
-        while (bytes.hasRemaining()) {
-            out.write(bytes);
-        }
-    }
-
-    private static void deleteQuietly(Path part) {
-        try {
-            if (part != null) {
-                Files.deleteIfExists(part);
-            }
-        } catch (IOException e) {
-            // The failure that led here is the one to report.
+            throw bad(path, "cannot be written: " + FileFailures.reason(e), e);
         }
     }
 

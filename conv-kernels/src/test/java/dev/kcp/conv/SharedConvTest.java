@@ -9,10 +9,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Case 105: threads share one convolution and one engine. */
-@Timeout(120)
 class SharedConvTest {
     private static final int CALLS = 10_000;
 

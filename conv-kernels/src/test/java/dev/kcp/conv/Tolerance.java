@@ -62,6 +62,18 @@ public final class Tolerance {
         }
     }
 
+    /** How many elements are off by more than a BF16 ulp. */
+    public static long beyondAnUlp(Tensor got, double[][] expected) {
+        double[][] numbers = ConvCase.numbers(got);
+        long beyond = 0;
+        for (int r = 0; r < expected.length; r++) {
+            for (int c = 0; c < expected[r].length; c++) {
+                beyond += Math.abs(numbers[r][c] - expected[r][c]) > ulp(expected[r][c]) ? 1 : 0;
+            }
+        }
+        return beyond;
+    }
+
     public static double relativeL2(Tensor got, double[][] expected) {
         double[][] numbers = ConvCase.numbers(got);
         double off = 0;

@@ -3,11 +3,10 @@ package dev.kcp.comm;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.kcp.files.WholeFile;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -215,9 +214,7 @@ public final class CallRecorder {
         }
         try {
             // Whoever reads while a rank writes finds the whole file, before or after.
-            Path part = file.resolveSibling(file.getFileName() + ".part");
-            Files.write(part, lines);
-            Files.move(part, file, StandardCopyOption.REPLACE_EXISTING);
+            WholeFile.write(file, String.join("\n", lines) + "\n");
         } catch (IOException e) {
             throw new UncheckedIOException("cannot write the last calls: file=" + file, e);
         }

@@ -66,6 +66,10 @@ public record RendezvousFile(Path path, boolean oneHost) {
             if (oneHost) {
                 makePrivateFolder();
             }
+            if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)
+                    && !Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
+                throw new IOException("a device, link or folder has its name");
+            }
             Path draft = Files.createTempFile(path.getParent(), ".kcp-rendezvous-", ".tmp", ownerOnly("rw-------"));
             try {
                 Files.writeString(draft, text);

@@ -2,15 +2,16 @@ package dev.kcp.comm;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.Eventually;
 import dev.kcp.tensor.DType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicReference;
 import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordedEvent;
 import jdk.jfr.consumer.RecordingFile;
@@ -47,8 +48,11 @@ class CallRecorderTest {
     @ValueSource(strings = {"local", "tcp"})
     void aRankThatStopsIsTheOneBehind(String transport) throws Exception {
         CountDownLatch over = new CountDownLatch(2);
-        Ranks.outcomes(transport, 3, Duration.ofMillis(2000), c -> {
+        CountDownLatch together = new CountDownLatch(3);
+        Ranks.outcomes(transport, 3, Ranks.SHORT, c -> {
             c.recorder().writeOnFailure(file(c.rank()));
+            together.countDown();
+            together.await();
             passOn(c, HALO);
             if (c.rank() == 2) {
                 over.await();
@@ -110,17 +114,13 @@ class CallRecorderTest {
     }
 
     /** Rank 0's progress once it has begun what is named. */
-    private CallProgress.State progressOf0(String what) throws InterruptedException {
-        Path file = CallRecorder.progressFile(folder, 0);
-        for (int i = 0; i < 1000; i++) {
-            CallProgress.State state = CallProgress.read(file).orElseThrow();
-            if (state.last().startsWith(what)) {
-                return state;
-            }
-            Thread.sleep(10);
-        }
-        throw new AssertionError("never got there: what=" + what + " state="
-                + CallProgress.read(file).orElseThrow());
+    private CallProgress.State progressOf0(String what) {
+        AtomicReference<CallProgress.State> state = new AtomicReference<>();
+        Eventually.reach(what, () -> {
+            state.set(CallProgress.read(CallRecorder.progressFile(folder, 0)).orElseThrow());
+            return state.get().last().startsWith(what);
+        });
+        return state.get();
     }
 
     @Test

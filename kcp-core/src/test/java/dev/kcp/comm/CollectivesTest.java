@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.conv.Eventually;
 import dev.kcp.tensor.DType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -12,9 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.BooleanSupplier;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -205,25 +204,17 @@ class CollectivesTest {
             assertThat(c.lateRanks()).as("before any call").isEmpty();
             c.barrier("begin");
             if (c.rank() == 1) {
-                assertThat(seen.await(30, TimeUnit.SECONDS)).isTrue();
+                seen.await();
             }
             // A rank with nothing to receive goes on before the others come.
             c.exchange(call, List.of(), List.of()).await();
             if (c.rank() != 1) {
-                eventually(() -> c.lateRanks().equals(List.of(1)));
+                Eventually.reach("rank 1 is late", () -> c.lateRanks().equals(List.of(1)));
                 seen.countDown();
             }
-            eventually(() -> c.lateRanks().isEmpty());
+            Eventually.reach("nobody is late", () -> c.lateRanks().isEmpty());
             c.barrier("end");
             return null;
         });
-    }
-
-    private static void eventually(BooleanSupplier isSo) throws InterruptedException {
-        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
-        while (!isSo.getAsBoolean()) {
-            assertThat(System.nanoTime()).as("waited too long").isLessThan(end);
-            Thread.sleep(1);
-        }
     }
 }

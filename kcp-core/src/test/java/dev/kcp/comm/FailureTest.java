@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.conv.Eventually;
 import dev.kcp.tensor.DType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -16,7 +17,6 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class FailureTest {
-    private static final Duration SHORT = Duration.ofMillis(1200);
     private static final long BYTES = 48;
 
     private static Call call(String label, long channels, DType dtype, long plan) {
@@ -168,7 +168,10 @@ class FailureTest {
     @ValueSource(strings = {"local", "tcp"})
     void aRankThatStopsIsNamedWithTheCall(String transport) throws Exception {
         CountDownLatch over = new CountDownLatch(3);
-        List<Object> outcomes = Ranks.outcomes(transport, 4, SHORT, c -> {
+        CountDownLatch together = new CountDownLatch(4);
+        List<Object> outcomes = Ranks.outcomes(transport, 4, Ranks.SHORT, c -> {
+            together.countDown();
+            together.await();
             c.barrier("start");
             if (c.rank() == 3) {
                 over.await();
@@ -183,7 +186,7 @@ class FailureTest {
         });
         assertThat(sameFailure(outcomes, Code.DEADLINE))
                 .contains(
-                        "call 1", "\"step 7\"", "awaitedRanks=[3]", "furthest behind is rank 3", "deadlineMillis=1200");
+                        "call 1", "\"step 7\"", "awaitedRanks=[3]", "furthest behind is rank 3", "deadlineMillis=3000");
     }
 
     /** Nobody awaits rank 1 at any edge, yet the others do not run on for ever. */
@@ -191,7 +194,7 @@ class FailureTest {
     @ValueSource(strings = {"local", "tcp"})
     void aStoppedRankWithoutEdgesIsNoticed(String transport) throws Exception {
         CountDownLatch over = new CountDownLatch(1);
-        List<Object> outcomes = Ranks.outcomes(transport, 2, SHORT, c -> {
+        List<Object> outcomes = Ranks.outcomes(transport, 2, Duration.ofMillis(1200), c -> {
             if (c.rank() == 1) {
                 over.await();
                 c.barrier("too late");
@@ -377,11 +380,11 @@ class FailureTest {
             });
             if (i == 5) {
                 threads = Thread.getAllStackTraces().size();
-                files = Settled.openFiles();
+                files = OpenFiles.count();
             }
         }
-        assertThat(Settled.count(() -> Thread.getAllStackTraces().size(), threads + 4))
-                .isLessThanOrEqualTo(threads + 4);
-        assertThat(Settled.count(Settled::openFiles, files + 8)).isLessThanOrEqualTo(files + 8);
+        Eventually.atMost(
+                "threads", threads + 4, () -> Thread.getAllStackTraces().size());
+        Eventually.atMost("open files", files + 8, OpenFiles::count);
     }
 }

@@ -2,6 +2,7 @@ package dev.kcp.comm;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.Eventually;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -14,8 +15,12 @@ import java.util.concurrent.TimeUnit;
 
 /** Runs a body on ranks that are threads of this JVM, over either transport, and keeps what each rank ended with. */
 final class Ranks {
-    static final Duration DEADLINE = Duration.ofSeconds(20);
-    private static final Duration WATCHDOG = Duration.ofSeconds(50);
+    /** For groups whose waits should never end by it. */
+    static final Duration DEADLINE = Eventually.LIMIT;
+    /** Where a wait should end by it, and the other ranks have to make their calls within it. */
+    static final Duration SHORT = Duration.ofSeconds(3);
+
+    private static final Duration WATCHDOG = DEADLINE.plusMinutes(1);
 
     private Ranks() {}
 

@@ -12,13 +12,11 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Ranks that share a folder and nothing else. */
-@Timeout(60)
 class RendezvousFileTest {
     private static final RendezvousFile.Entry ENTRY =
             new RendezvousFile.Entry("world", new HostAndPort("127.0.0.1", 4711), "job-1", "hush");
@@ -61,6 +59,18 @@ class RendezvousFileTest {
             assertThat(outcomes).containsOnly(List.of(3, 3));
             assertThat(file.path()).doesNotExist();
         }
+    }
+
+    @Test
+    void whatIsNoPlainFileIsNotReplaced() throws Exception {
+        RendezvousFile file = file();
+        assertThat(new ProcessBuilder("mkfifo", file.path().toString()).start().waitFor())
+                .isZero();
+        assertThatThrownBy(() -> file.write(ENTRY))
+                .isInstanceOf(KcpException.class)
+                .hasMessageContaining("a device, link or folder has its name");
+        assertThat(Files.getAttribute(file.path(), "isOther")).isEqualTo(true);
+        assertThat(folder.toFile().list()).containsExactly("meet");
     }
 
     @Test

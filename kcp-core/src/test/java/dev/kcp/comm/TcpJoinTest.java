@@ -16,8 +16,6 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class TcpJoinTest {
-    private static final Duration SHORT = Duration.ofMillis(1200);
-
     private static Object joinAndGather(RankInfo me, Duration deadline) {
         try (Communicator c = TcpCommunicator.join(me, deadline)) {
             List<byte[]> all = c.allGather("g", new byte[] {(byte) c.rank()});
@@ -35,14 +33,14 @@ class TcpJoinTest {
     @Test
     void missingRanksAreAllNamed() throws Exception {
         try (StoreServer store = StoreServer.start("127.0.0.1", 0, "job", "s")) {
-            List<Object> outcomes =
-                    Ranks.onThreads(3, i -> joinAndGather(Ranks.rankInfo(i * 2, 6, store.port(), "job", "s"), SHORT));
+            List<Object> outcomes = Ranks.onThreads(
+                    3, i -> joinAndGather(Ranks.rankInfo(i * 2, 6, store.port(), "job", "s"), Ranks.SHORT));
             for (Object outcome : outcomes) {
                 assertRendezvous(
                         outcome,
                         "missingRanks=[1, 3, 5]",
                         "worldSize=6",
-                        "deadlineMillis=1200",
+                        "deadlineMillis=3000",
                         "store=127.0.0.1:" + store.port());
             }
         }
@@ -52,7 +50,7 @@ class TcpJoinTest {
     void theSameRankTwiceIsRefused() throws Exception {
         try (StoreServer store = StoreServer.start("127.0.0.1", 0, "job", "s")) {
             List<Object> outcomes =
-                    Ranks.onThreads(2, _ -> joinAndGather(Ranks.rankInfo(0, 2, store.port(), "job", "s"), SHORT));
+                    Ranks.onThreads(2, _ -> joinAndGather(Ranks.rankInfo(0, 2, store.port(), "job", "s"), Ranks.SHORT));
             assertThat(outcomes).anySatisfy(o -> assertRendezvous(o, "another process is this rank already: rank=0"));
             assertThat(outcomes).anySatisfy(o -> assertRendezvous(o, "missingRanks=[1]"));
         }
@@ -62,8 +60,8 @@ class TcpJoinTest {
     void aStrangerIsRefusedAndTheJobGoesOn() throws Exception {
         try (StoreServer store = StoreServer.start("127.0.0.1", 0, "job", "s")) {
             List<Object> outcomes = Ranks.onThreads(5, i -> switch (i) {
-                case 3 -> joinAndGather(Ranks.rankInfo(1, 3, store.port(), "another", "s"), SHORT);
-                case 4 -> joinAndGather(Ranks.rankInfo(1, 3, store.port(), "job", "x"), SHORT);
+                case 3 -> joinAndGather(Ranks.rankInfo(1, 3, store.port(), "another", "s"), Ranks.DEADLINE);
+                case 4 -> joinAndGather(Ranks.rankInfo(1, 3, store.port(), "job", "x"), Ranks.DEADLINE);
                 default -> joinAndGather(Ranks.rankInfo(i, 3, store.port(), "job", "s"), Ranks.DEADLINE);
             });
             assertThat(outcomes.subList(0, 3)).containsOnly("3tcp");
@@ -146,7 +144,7 @@ class TcpJoinTest {
         try (ServerSocket busy = new ServerSocket(0)) {
             int port = busy.getLocalPort();
             List<Object> outcomes = Ranks.onThreads(
-                    1, _ -> joinAndGather(new RankInfo(0, 0, 2, 2, "127.0.0.1", port, null, "", ""), SHORT));
+                    1, _ -> joinAndGather(new RankInfo(0, 0, 2, 2, "127.0.0.1", port, null, "", ""), Ranks.SHORT));
             assertRendezvous(outcomes.getFirst(), "host=127.0.0.1", "port=" + port);
         }
     }

@@ -96,8 +96,11 @@ class AgreementTest {
     @Test
     void ranksThatSayNothingAreNamedAtTheDeadline() {
         CountDownLatch over = new CountDownLatch(2);
-        List<String> ends = onRanks(3, Duration.ofMillis(1500), communicator -> {
+        CountDownLatch together = new CountDownLatch(3);
+        List<String> ends = onRanks(3, Duration.ofSeconds(3), communicator -> {
             try {
+                together.countDown();
+                together.await();
                 if (communicator.rank() == 1) {
                     over.await();
                 }

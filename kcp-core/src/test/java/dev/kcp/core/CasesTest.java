@@ -21,7 +21,6 @@ import java.lang.reflect.Proxy;
 import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -36,7 +35,6 @@ class CasesTest {
     /** Case 8: empty documents among others. */
     @ParameterizedTest
     @EnumSource(Layout.class)
-    @Timeout(20)
     void case8EmptyDocumentsBetweenOthers(Layout layout) {
         int[] lengths = {0, 5, 0, 0, 7, 0};
         try (ConvCase in = ConvCase.random(8, 64, lengths);

@@ -7,7 +7,6 @@ import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.tensor.Device;
 import java.lang.reflect.Proxy;
-import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -25,7 +24,7 @@ class ContextDevicesTest {
     }
 
     private static void assertRefused(String method, Object answer, String end) {
-        List<Communicator> group = LocalCommunicator.group(2, Duration.ofSeconds(5));
+        List<Communicator> group = LocalCommunicator.group(2, Sharded.DEADLINE);
         try (CpuConvEngine engine = new CpuConvEngine(1)) {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> new KcpContext(TWO, answering(group.getFirst(), method, answer), engine))

@@ -7,6 +7,7 @@ import dev.kcp.KcpException;
 import dev.kcp.comm.Call;
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.Eventually;
 import dev.kcp.conv.NodeKey;
 import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.cpu.CpuConvEngine;
@@ -25,7 +26,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 class NodeReductionTest {
-    private static final Duration DEADLINE = Duration.ofSeconds(30);
+    private static final Duration DEADLINE = Eventually.LIMIT;
 
     /** Nodes of one rank, with their sums: elements of one node after another. */
     private record Share(List<NodeKey> keys, List<double[]> sums) {}

@@ -9,6 +9,7 @@ import dev.kcp.conv.CausalConv1d;
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.Eventually;
 import dev.kcp.conv.Gradients;
 import dev.kcp.conv.ReferenceConv;
 import dev.kcp.conv.Tolerance;
@@ -22,7 +23,7 @@ import java.util.function.BiFunction;
 /** One forward and backward, sharded over thread ranks or unsharded, gathered into batch order on the host. */
 public record Sharded(Tensor y, Tensor dx, Tensor dweight, Tensor dbias, ExchangeCounts exchanges)
         implements AutoCloseable {
-    public static final Duration DEADLINE = Duration.ofSeconds(20);
+    public static final Duration DEADLINE = Eventually.LIMIT;
 
     /** Where ranks compute, and how tensors get there. */
     public interface Place {

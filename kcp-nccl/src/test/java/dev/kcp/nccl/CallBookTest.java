@@ -8,6 +8,7 @@ import dev.kcp.comm.Call;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.CommunicatorStats;
 import dev.kcp.comm.LocalRanks;
+import dev.kcp.conv.Eventually;
 import dev.kcp.tensor.DType;
 import java.time.Duration;
 import java.util.List;
@@ -16,7 +17,7 @@ import org.junit.jupiter.api.Test;
 
 /** What calls count and who hears of them, eager, captured and replayed; no GPU is needed for that. */
 class CallBookTest {
-    private static final Duration DEADLINE = Duration.ofSeconds(20);
+    private static final Duration DEADLINE = Eventually.LIMIT;
     private static final Call FORWARD = new Call(Call.Kind.HALO_FORWARD, "layer0", 64, DType.BF16, 7);
     private static final Call BACKWARD = new Call(Call.Kind.HALO_BACKWARD, "layer0", 64, DType.F32, 7);
 

@@ -15,13 +15,11 @@ import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Rows between many ranks' mailboxes, on as many GPUs as there are: ranks may share one here. */
 @NeedsGpu
-@Timeout(60)
 class DirectRouteTest {
     private static final int EXCHANGES = 40;
 

@@ -3,6 +3,7 @@ package dev.kcp.nccl;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.Eventually;
 import dev.kcp.conv.cuda.CudaConvEngine;
 import dev.kcp.core.Sharded;
 import dev.kcp.cuda.CudaDevice;
@@ -20,7 +21,7 @@ import java.util.function.Function;
 
 /** Ranks as threads, each with a GPU of its own, connected by NCCL; kept from test to test until one fails. */
 final class GpuRanks implements Sharded.Place, AutoCloseable {
-    static final Duration DEADLINE = Duration.ofSeconds(20);
+    static final Duration DEADLINE = Eventually.LIMIT;
 
     /** One rank between two tests. */
     record Rank(CudaConvEngine engine, NcclCommunicator communicator) {}

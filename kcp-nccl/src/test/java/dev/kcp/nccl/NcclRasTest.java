@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.comm.HostAndPort;
+import dev.kcp.conv.Eventually;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -16,13 +17,11 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Against a server that answers as NCCL 2.28 did, or does not. */
-@Timeout(30)
 class NcclRasTest {
     private static final Duration PATIENCE = Duration.ofMillis(900);
-    private static final Duration LONG = Duration.ofSeconds(20);
+    private static final Duration LONG = Eventually.LIMIT;
 
     /** Takes one connection after another; what each does is the test's matter. */
     private static final class Server implements AutoCloseable {
@@ -115,10 +114,8 @@ class NcclRasTest {
                     say(client, "SERVER PROTOCOL 2\nOK\n");
                     sleep(client, in, asked);
                 })) {
-            long start = System.nanoTime();
             assertThat(NcclRas.status(never.address(), PATIENCE)).isEmpty();
             assertThat(NcclRas.status(halfWay.address(), PATIENCE)).isEmpty();
-            assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(15));
         }
     }
 
@@ -131,6 +128,7 @@ class NcclRasTest {
         }
         long start = System.nanoTime();
         assertThat(NcclRas.status(nobody, LONG)).isEmpty();
+        // Nobody is asked a second time.
         assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(LONG.dividedBy(2));
     }
 

@@ -17,13 +17,11 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** Messages of every length and place between two GPUs, by both routes. */
 @NeedsTwoGpus
-@Timeout(120)
 class NcclRouteTest {
     private static final int BUFFER_BYTES = 8 << 20;
 

@@ -5,9 +5,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.KcpException;
+import dev.kcp.conv.Eventually;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -25,7 +25,7 @@ class NcclVersionTest {
                         compiler.toString(), "-shared", "-fPIC", "-o", library.toString(), source.toString())
                 .inheritIO()
                 .start();
-        assertThat(process.waitFor(60, TimeUnit.SECONDS)).isTrue();
+        assertThat(process.waitFor(Eventually.LIMIT)).isTrue();
         assertThat(process.exitValue()).isZero();
         return library;
     }

@@ -151,7 +151,7 @@ final class BenchCommand implements Callable<Integer> {
         op = op().orElse(null);
         if (op == null) {
             List<BenchReport> reports = operands.stream()
-                    .map(file -> BenchFiles.read(Path.of(file)))
+                    .map(file -> BenchFiles.read(Main.path(file)))
                     .toList();
             OutputFile.write("report", html, BenchHtml.write(reports));
             return ExitCode.DONE;

@@ -44,8 +44,8 @@ import picocli.CommandLine.Spec;
             "  kcp conv --in case.safetensors --out result.safetensors --backward --world 4 --layout zigzag --handle",
             "  kcp conv --compare result.safetensors other.safetensors",
             "",
-            "Exit codes: 0 done, 1 the files compared differ, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
-            "6 deadline, 7 ranks disagree, 8 missing device or library."
+            "Exit codes: 0 done, 1 the files compared differ, 2 usage, 3 bad input or unwritable output, 4 rendezvous,",
+            "5 a rank failed, 6 deadline, 7 ranks disagree, 8 missing device or library."
         })
 final class ConvCommand implements Callable<Integer> {
     /** Types of dweight and dbias that can be asked for. */

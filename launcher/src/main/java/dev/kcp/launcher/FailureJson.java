@@ -5,10 +5,10 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
+import dev.kcp.files.WholeFile;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.List;
 
@@ -85,25 +85,36 @@ final class FailureJson {
     }
 
     /**
-     * Writes the report; a reader sees all of it or nothing.
+     * Writes the report.
      *
      * @throws KcpException BAD_DATA if the file cannot be written
      */
     static void write(Path file, ObjectNode json) {
         try {
-            Path target = file.toAbsolutePath();
-            Path draft = Files.createTempFile(target.getParent(), ".kcp-report-", ".tmp");
-            try {
-                Files.writeString(draft, json.toPrettyString() + "\n");
-                Files.move(draft, target, StandardCopyOption.REPLACE_EXISTING);
-            } finally {
-                Files.deleteIfExists(draft);
-            }
+            WholeFile.write(file, json.toPrettyString() + "\n");
         } catch (IOException e) {
-            throw new KcpException(
-                    KcpException.Code.BAD_DATA,
-                    "the failure report cannot be written (" + e + "): error-file=" + file,
-                    e);
+            throw refused(file, e);
         }
+    }
+
+    /**
+     * Takes away an earlier job's report.
+     *
+     * @throws KcpException BAD_DATA if no report can be written in its place
+     */
+    static void remove(Path file) {
+        try {
+            WholeFile.requireWritable(file);
+            WholeFile.remove(file);
+        } catch (IOException e) {
+            throw refused(file, e);
+        }
+    }
+
+    private static KcpException refused(Path file, IOException e) {
+        return new KcpException(
+                KcpException.Code.BAD_DATA,
+                "--error-file cannot be written, " + FileFailures.reason(e) + ": error-file=" + file,
+                e);
     }
 }

@@ -4,7 +4,9 @@ import dev.kcp.train.HeldOutText;
 import dev.kcp.train.TextCorpus;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.function.Consumer;
 import picocli.CommandLine.Option;
 
 /** The options of {@code kcp train} that look at text that is not learnt from. */
@@ -26,8 +28,13 @@ final class HeldOutOptions {
             description = "Steps between looks at it (" + EVERY_STEPS + ").")
     private Integer every;
 
-    /** @throws IllegalArgumentException if the options contradict each other */
-    Optional<HeldOutText> text(boolean allowBinary, TextCorpus.Documents separated) {
+    /**
+     * @param outputs what the run writes, by option
+     * @param notes takes what a user should know, one line at a time
+     * @throws IllegalArgumentException if the options contradict each other
+     */
+    Optional<HeldOutText> text(
+            boolean allowBinary, TextCorpus.Documents separated, Map<String, Path> outputs, Consumer<String> notes) {
         if (paths == null) {
             if (every != null) {
                 throw new IllegalArgumentException("--held-out-every needs --held-out PATH: held-out=none");
@@ -35,6 +42,6 @@ final class HeldOutOptions {
             return Optional.empty();
         }
         int steps = every == null ? EVERY_STEPS : OptionRange.atLeast("--held-out-every", every, 1);
-        return Optional.of(new HeldOutText(TextCorpus.read(paths, allowBinary, separated), steps));
+        return Optional.of(new HeldOutText(TextCorpus.read(paths, allowBinary, separated, outputs, notes), steps));
     }
 }

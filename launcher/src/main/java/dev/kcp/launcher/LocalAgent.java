@@ -1,8 +1,7 @@
 package dev.kcp.launcher;
 
+import dev.kcp.KcpException;
 import dev.kcp.comm.StoreServer;
-import java.io.FileDescriptor;
-import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
@@ -50,6 +49,7 @@ public final class LocalAgent {
     private final CountDownLatch finished = new CountDownLatch(1);
     private volatile boolean shutdown;
     private volatile boolean outputClosed;
+    private volatile boolean outputLost;
     private boolean interrupted;
     private StoreServer store;
     private Evidence evidence;
@@ -61,12 +61,9 @@ public final class LocalAgent {
         this.spec = spec;
         this.attempt = attempt;
         ReentrantLock lock = new ReentrantLock();
-        OutputSink out = new OutputSink(stdout, lock, () -> {
-            outputClosed = true;
-            wake.release();
-        });
-        this.err = new OutputSink(stderr, lock, () -> {});
-        this.output = new OutputRouting(spec.output(), attempt, out, err);
+        OutputSink out = new OutputSink(stdout, lock, this::endWithoutReader);
+        this.err = new OutputSink(stderr, lock, e -> lose("standard error", e));
+        this.output = new OutputRouting(spec.output(), attempt, out, err, this::lose);
     }
 
     /**
@@ -77,17 +74,20 @@ public final class LocalAgent {
      * @throws dev.kcp.KcpException if this machine lacks what starting ranks needs
      */
     public static LaunchResult run(LaunchSpec spec) {
-        return run(spec, new FileOutputStream(FileDescriptor.out), new FileOutputStream(FileDescriptor.err));
+        return run(spec, StandardStream.out(), StandardStream.err());
     }
 
     static LaunchResult run(LaunchSpec spec, OutputStream stdout, OutputStream stderr) {
         long startNanos = System.nanoTime();
         LaunchSpec left = spec;
+        boolean outputLost = false;
         for (int attempt = 0; ; attempt++) {
             LocalAgent agent = new LocalAgent(left, attempt, stdout, stderr);
             LaunchResult result = agent.run();
+            outputLost |= agent.outputLost;
             if (!result.rankFailed() || attempt == spec.maxRestarts()) {
-                return result;
+                boolean isLossTheOnlyFailure = outputLost && result.exitCode() == ExitCode.DONE;
+                return isLossTheOnlyFailure ? LaunchResult.of(ExitCode.BAD_DATA) : result;
             }
             if (spec.timeout().isPresent()) {
                 Duration used = Duration.ofNanos(System.nanoTime() - startNanos);
@@ -97,6 +97,23 @@ public final class LocalAgent {
             }
             agent.err.write("kcp: starting all ranks again: restart=" + (attempt + 1) + " max-restarts="
                     + spec.maxRestarts() + "\n");
+        }
+    }
+
+    private void endWithoutReader(IOException failure) {
+        if (failure instanceof StandardStream.ReaderGone) {
+            outputClosed = true;
+            wake.release();
+        } else {
+            lose("standard output", failure);
+        }
+    }
+
+    /** Ranks may go on without room for what they say, but the job is no success. */
+    private void lose(String where, IOException failure) {
+        if (!(failure instanceof StandardStream.ReaderGone)) {
+            outputLost = true;
+            err.write(PrintedOutput.lost(where, failure) + "\n");
         }
     }
 
@@ -223,7 +240,12 @@ public final class LocalAgent {
         FailureReport report = evidence.report(workers, ends, first, overdue);
         String text = report.text();
         err.write(text);
-        spec.errorFile().ifPresent(file -> FailureJson.write(file, FailureJson.of(report, exitCode, attempt)));
+        try {
+            spec.errorFile().ifPresent(file -> FailureJson.write(file, FailureJson.of(report, exitCode, attempt)));
+        } catch (KcpException noRoom) {
+            // The ranks' failure came first and keeps its code.
+            err.write("kcp: " + noRoom.getMessage() + "\n");
+        }
         return new LaunchResult(exitCode, Optional.of(text), overdue.isEmpty());
     }
 

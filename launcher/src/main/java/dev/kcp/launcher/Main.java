@@ -1,8 +1,12 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.io.UncheckedIOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -35,7 +39,8 @@ public final class Main {
 
     /** Runs the command and ends the process with its exit code. */
     public static void main(String[] args) {
-        System.exit(run(System.getenv(), args));
+        PrintedOutput printed = PrintedOutput.install();
+        System.exit(printed.exitCode(run(System.getenv(), args)));
     }
 
     /**
@@ -79,6 +84,7 @@ public final class Main {
                 kcp.addSubcommand(make.apply(environment));
             }
         });
+        kcp.registerConverter(Path.class, Main::path);
         kcp.setExpandAtFiles(false);
         kcp.setUsageHelpWidth(110);
         kcp.setCaseInsensitiveEnumValuesAllowed(true);
@@ -107,6 +113,9 @@ public final class Main {
                 switch (failure) {
                     case KcpException known -> known.getMessage();
                     case IllegalArgumentException wrong when wrong.getMessage() != null -> wrong.getMessage();
+                    case UncheckedIOException io
+                    when io.getMessage() != null -> io.getMessage() + " cause=" + FileFailures.reason(io.getCause());
+                    case FileSystemException file -> FileFailures.reason(file) + ": file=" + file.getFile();
                     case OutOfMemoryError memory -> "out of memory: " + memory.getMessage();
                     default -> failure.toString();
                 };
@@ -124,6 +133,8 @@ public final class Main {
         return switch (failure) {
             case KcpException known -> known.code().exitCode();
             case IllegalArgumentException wrong -> ExitCode.USAGE;
+            case FileSystemException file -> ExitCode.BAD_DATA;
+            case UncheckedIOException io when io.getCause() instanceof FileSystemException -> ExitCode.BAD_DATA;
             default -> ExitCode.FAILED;
         };
     }
@@ -131,6 +142,19 @@ public final class Main {
     /** {@code text} without line breaks: a refusal is one line, so that logs and scripts can hold it. */
     static String oneLine(String text) {
         return text.strip().replaceAll("\\s*\\R\\s*", " | ");
+    }
+
+    /** A line for the user on stderr, beside a command's work. */
+    static void note(String text) {
+        System.err.println("kcp: " + oneLine(text));
+    }
+
+    /** An empty path is mostly a variable that a script forgot to set; elsewhere it would mean the current folder. */
+    static Path path(String text) {
+        if (text.isEmpty()) {
+            throw new IllegalArgumentException("a path is empty: path=");
+        }
+        return Path.of(text);
     }
 
     private static void print(PrintWriter err, String text) {
@@ -154,8 +178,9 @@ public final class Main {
                 "  kcp plan --lengths 100,156 --world 2",
                 "  kcp doctor",
                 "",
-                "Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
-                "6 hang or deadline, 7 ranks disagree, 8 missing device or library, 130/143 interrupted/terminated.",
+                "Exit codes: 0 done, 1 other failure, 2 usage, 3 bad input or unwritable output, 4 rendezvous,",
+                "5 a rank failed, 6 hang or deadline, 7 ranks disagree, 8 missing device or library,",
+                "130/143 interrupted/terminated, 141 stdout was closed.",
                 "Environment: KCP_JDK (JDK folder to use), KCP_JAVA_OPTS (options for the JVM), KCP_STACK_TRACES."
             })
     static final class KcpCommand implements java.util.concurrent.Callable<Integer> {

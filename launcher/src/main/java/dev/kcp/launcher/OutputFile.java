@@ -1,8 +1,10 @@
 package dev.kcp.launcher;
 
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
+import dev.kcp.files.WholeFile;
 import java.io.IOException;
-import java.nio.file.Files;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 
 /** Files that options name for output. What keeps one from being written is found before the work, not after it. */
@@ -20,35 +22,37 @@ final class OutputFile {
         if (file == null) {
             return;
         }
-        Path folder = file.toAbsolutePath().getParent();
-        if (Files.isDirectory(file)) {
-            throw refused(option, file, "it is a folder", null);
-        } else if (folder == null || !Files.isDirectory(folder)) {
-            throw refused(option, file, "its folder does not exist", null);
-        } else if (!Files.isWritable(Files.exists(file) ? file : folder)) {
-            throw refused(option, file, "permission denied", null);
+        try {
+            WholeFile.requireWritable(file);
+        } catch (IOException e) {
+            throw refused(option, file, e);
         }
     }
 
     /**
-     * Writes a whole file.
+     * Writes a {@link WholeFile}.
      *
      * @param option the option's name without dashes
      * @throws KcpException BAD_DATA if that fails
      */
     static void write(String option, Path file, String text) {
+        write(option, file, text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** As {@link #write(String, Path, String)}, of bytes. */
+    static void write(String option, Path file, byte[] bytes) {
         require(option, file);
         try {
-            Files.writeString(file, text);
+            WholeFile.write(file, bytes);
         } catch (IOException e) {
-            throw refused(option, file, e.getMessage(), e);
+            throw refused(option, file, e);
         }
     }
 
-    private static KcpException refused(String option, Path file, String why, IOException cause) {
+    private static KcpException refused(String option, Path file, IOException e) {
         return new KcpException(
                 KcpException.Code.BAD_DATA,
-                "--" + option + " cannot be written, " + why + ": " + option + "=" + file,
-                cause);
+                "--" + option + " cannot be written, " + FileFailures.reason(e) + ": " + option + "=" + file,
+                e);
     }
 }

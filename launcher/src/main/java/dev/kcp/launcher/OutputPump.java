@@ -3,7 +3,6 @@ package dev.kcp.launcher;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.concurrent.CompletableFuture;
@@ -30,7 +29,7 @@ final class OutputPump {
      * @param log a file of this output alone, or null
      * @param tail keeps the last lines, or null
      */
-    record Route(OutputSink console, String prefix, boolean hidesJvmWarning, OutputStream log, OutputTail tail) {}
+    record Route(OutputSink console, String prefix, boolean hidesJvmWarning, OutputSink log, OutputTail tail) {}
 
     private final InputStream in;
     private final Route route;
@@ -39,7 +38,6 @@ final class OutputPump {
     private final ByteArrayOutputStream ready = new ByteArrayOutputStream(CHUNK_BYTES);
     private final ByteArrayOutputStream pending = new ByteArrayOutputStream();
     private final CompletableFuture<Void> ended = new CompletableFuture<>();
-    private boolean logBroken;
     /** When the pump last began to wait for the rank; {@link Long#MAX_VALUE} while it is not waiting for it. */
     private volatile long waitingSinceNanos = Long.MAX_VALUE;
 
@@ -84,7 +82,9 @@ final class OutputPump {
         byte[] chunk = new byte[CHUNK_BYTES];
         try {
             for (int length = read(chunk); length >= 0; length = read(chunk)) {
-                log(chunk, length);
+                if (route.log() != null) {
+                    route.log().write(chunk, length);
+                }
                 if (prefix != null || route.console() == null) {
                     takeLines(chunk, length);
                     flushReady();
@@ -100,30 +100,8 @@ final class OutputPump {
             takePending();
             flushReady();
         }
-        closeLog();
-    }
-
-    /** A full disk ends the log, not the job. */
-    private void log(byte[] chunk, int length) {
-        if (route.log() != null && !logBroken) {
-            try {
-                route.log().write(chunk, 0, length);
-            } catch (IOException e) {
-                logBroken = true;
-                System.getLogger(OutputPump.class.getName())
-                        .log(System.Logger.Level.WARNING, "a log ends early: thread=" + thread.getName(), e);
-            }
-        }
-    }
-
-    private void closeLog() {
-        try {
-            if (route.log() != null) {
-                route.log().close();
-            }
-        } catch (IOException e) {
-            System.getLogger(OutputPump.class.getName())
-                    .log(System.Logger.Level.WARNING, "a log ends early: thread=" + thread.getName(), e);
+        if (route.log() != null) {
+            route.log().close();
         }
     }
 

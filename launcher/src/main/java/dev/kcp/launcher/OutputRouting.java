@@ -1,36 +1,39 @@
 package dev.kcp.launcher;
 
+import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.OutputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BiConsumer;
 
 /**
  * Connects every rank's two pipes to the launcher's stdout and stderr, and to the ranks' log files.
  *
  * @param plan where the ranks' output goes
  * @param attempt how often the ranks were restarted before
+ * @param onLoss told where output is lost, and why
  */
-record OutputRouting(OutputPlan plan, int attempt, OutputSink out, OutputSink err) {
+record OutputRouting(
+        OutputPlan plan, int attempt, OutputSink out, OutputSink err, BiConsumer<String, IOException> onLoss) {
     /**
      * Makes the log folder.
      *
-     * @throws IllegalArgumentException if there can be none
+     * @throws KcpException BAD_DATA if there can be none
      */
     void prepare() {
         plan.logFolder().ifPresent(folder -> {
             try {
                 Files.createDirectories(folder);
             } catch (IOException e) {
-                throw new IllegalArgumentException(
-                        "--log-dir cannot be made, " + (Files.exists(folder) ? "it is a file" : e.getMessage())
-                                + ": log-dir=" + folder,
-                        e);
+                String why = Files.exists(folder) ? "it is a file" : FileFailures.reason(e);
+                throw refused("--log-dir cannot be made, " + why + ": log-dir=" + folder, e);
             }
             if (!Files.isWritable(folder)) {
-                throw new IllegalArgumentException("--log-dir cannot be written, permission denied: log-dir=" + folder);
+                throw refused("--log-dir cannot be written, permission denied: log-dir=" + folder, null);
             }
         });
     }
@@ -56,9 +59,18 @@ record OutputRouting(OutputPlan plan, int attempt, OutputSink out, OutputSink er
                 new OutputPump.Route(console, prefix(rank), hidesJvmWarning, log(rank, "err"), tail));
     }
 
-    private OutputStream log(int rank, String stream) throws IOException {
+    private OutputSink log(int rank, String stream) throws IOException {
         Optional<Path> file = plan.logFile(rank, attempt, stream);
-        return file.isPresent() ? Files.newOutputStream(file.get()) : null;
+        return file.isPresent()
+                ? new OutputSink(
+                        Files.newOutputStream(file.get()),
+                        new ReentrantLock(),
+                        e -> onLoss.accept("the log " + file.get(), e))
+                : null;
+    }
+
+    private static KcpException refused(String message, IOException cause) {
+        return new KcpException(KcpException.Code.BAD_DATA, message, cause);
     }
 
     private static String prefix(int rank) {

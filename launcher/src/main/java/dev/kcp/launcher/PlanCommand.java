@@ -38,7 +38,7 @@ import picocli.CommandLine.Spec;
             "  kcp plan --lengths 4096x30,131072 --world 8 --layout zigzag --svg plan.svg",
             "  kcp plan --cu-seqlens case.safetensors --world 4 --json plan.json",
             "",
-            "Exit codes: 0 done, 2 usage, 3 bad input data."
+            "Exit codes: 0 done, 2 usage, 3 bad input or unwritable output."
         })
 final class PlanCommand implements Callable<Integer> {
     private static final int MOST_DOCUMENTS = 10_000_000;
@@ -101,13 +101,13 @@ final class PlanCommand implements Callable<Integer> {
         int ranks = RankOptions.checked(world == null ? cut.ranks() : world);
         CuSeqlens cuSeqlens = lengths != null ? CuSeqlens.ofLengths(parse(lengths)) : read(cuSeqlensFile);
         PlanReport report = PlanReport.of(cut.partition(cuSeqlens, ranks), cut.label(), cut.align(), channels);
+        System.out.print(PlanText.write(report, full));
         if (json != null) {
             OutputFile.write("json", json, PlanJson.write(report) + "\n");
         }
         if (svg != null) {
             OutputFile.write("svg", svg, PlanSvg.write(report));
         }
-        System.out.print(PlanText.write(report, full));
         return ExitCode.DONE;
     }
 

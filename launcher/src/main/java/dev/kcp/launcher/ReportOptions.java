@@ -15,6 +15,7 @@ import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import picocli.CommandLine.Option;
 
@@ -38,7 +39,7 @@ final class ReportOptions {
      * Looks before the run for what would keep it from being shown after it.
      *
      * @throws IllegalArgumentException if a name has another ending
-     * @throws KcpException if a file cannot be written or this machine cannot draw
+     * @throws KcpException if a file cannot be written
      */
     void check() {
         if (plot != null) {
@@ -46,9 +47,23 @@ final class ReportOptions {
         }
         OutputFile.require("plot", plot);
         OutputFile.require("report", report);
-        if (isWanted()) {
-            CurveCharts.checkDrawing();
-        }
+    }
+
+    /** Says before a long run, rather than after it, that this machine cannot draw; on rank 0. */
+    void tellWhetherDrawn() {
+        CurveCharts.cannotDraw()
+                .ifPresent(
+                        why -> Main.note("Java cannot draw on this machine, it needs libfreetype, libfontconfig and a"
+                                + " font; the run goes on without curves: cause=" + why));
+    }
+
+    /** The files that were asked for, by option. */
+    Map<String, Path> outputs() {
+        Map<String, Path> outputs = new LinkedHashMap<>();
+        outputs.put("plot", plot);
+        outputs.put("report", report);
+        outputs.values().removeIf(Objects::isNull);
+        return outputs;
     }
 
     /** Whether steps are to be collected. */
@@ -60,8 +75,8 @@ final class ReportOptions {
     void write(TrainConfig config, TextCorpus corpus, Curves curves, TrainSummary summary) {
         if (plot != null && curves.points().isEmpty()) {
             System.err.println("kcp: no step was left to make, so nothing is drawn: plot=" + plot);
-        } else if (plot != null) {
-            CurveCharts.write(plot, curves.points());
+        } else if (plot != null && CurveCharts.cannotDraw().isEmpty()) {
+            OutputFile.write("plot", plot, CurveCharts.picture(CurveCharts.isSvg(plot), curves.points()));
         }
         if (report != null) {
             Partition first = Partition.of(
@@ -69,17 +84,17 @@ final class ReportOptions {
                     new Packer(corpus, config.tokens(), config.seed()).next().cuSeqlens(),
                     summary.world(),
                     config.align());
-            new RunReport(
-                            "kcp train",
-                            results(summary),
-                            settings(config, corpus, summary),
-                            curves.points(),
-                            Optional.of(PlanSvg.write(PlanReport.of(
-                                    first,
-                                    config.layout().label(),
-                                    config.align(),
-                                    config.shape().channels()))))
-                    .write(report);
+            RunReport page = new RunReport(
+                    "kcp train",
+                    results(summary),
+                    settings(config, corpus, summary),
+                    curves.points(),
+                    Optional.of(PlanSvg.write(PlanReport.of(
+                            first,
+                            config.layout().label(),
+                            config.align(),
+                            config.shape().channels()))));
+            OutputFile.write("report", report, page.html());
         }
     }
 

@@ -1,7 +1,5 @@
 package dev.kcp.launcher;
 
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -40,9 +38,9 @@ import picocli.CommandLine.Spec;
             "",
             "Options that are not given are taken from KCP_RUN_<OPTION>: --log-dir from KCP_RUN_LOG_DIR, -n from",
             "KCP_RUN_RANKS; KCP_RUN_ENV and KCP_RUN_JVM_ARG are split at spaces.",
-            "Exit codes: 0 every rank ended with 0, 2 usage or no such program, 5 a rank failed (its own code is in the report),",
-            "6 --timeout or --hang-timeout passed, 8 a GPU or numactl is missing, 130/143 interrupted/terminated,",
-            "141 stdout was closed."
+            "Exit codes: 0 every rank ended with 0, 2 usage or no such program, 3 output cannot be written, as on a full disk,",
+            "5 a rank failed (its own code is in the report), 6 --timeout or --hang-timeout passed, 8 a GPU or numactl is missing,",
+            "130/143 interrupted/terminated, 141 stdout was closed."
         })
 final class RunCommand implements Callable<Integer> {
     private static final String JAVA = "java:";
@@ -115,7 +113,8 @@ final class RunCommand implements Callable<Integer> {
     @Option(
             names = "--error-file",
             paramLabel = "FILE",
-            description = "Write the failure report as JSON; a file of an earlier job is removed.")
+            description =
+                    "Write the failure report as JSON; a file of an earlier job is removed, one behind a link emptied.")
     private Path errorFile;
 
     @Option(names = "--numa", description = "Bind each rank to a NUMA node; needs the program numactl.")
@@ -128,7 +127,7 @@ final class RunCommand implements Callable<Integer> {
     private List<String> jvmArguments = List.of();
 
     @Option(names = "--class-path", paramLabel = "PATH", description = "Class path of java:CLASS, before kcp's own.")
-    private String classPath;
+    private Path classPath;
 
     @Option(names = "--dry-run", description = "Print each rank's variables and command line, and start nothing.")
     private boolean dryRun;
@@ -222,7 +221,11 @@ final class RunCommand implements Callable<Integer> {
                 throw new IllegalArgumentException(
                         "no class is named behind java: as in java:com.example.Train: program=" + program.getFirst());
             }
-            base = WorkerCommand.ofClass(mainClass, flags, classPath, program.subList(1, program.size()));
+            base = WorkerCommand.ofClass(
+                    mainClass,
+                    flags,
+                    classPath == null ? null : classPath.toString(),
+                    program.subList(1, program.size()));
         } else if (!flags.isEmpty() || classPath != null) {
             throw new IllegalArgumentException(
                     "--jvm-arg and --class-path are for java:CLASS: program=" + program.getFirst());
@@ -257,17 +260,8 @@ final class RunCommand implements Callable<Integer> {
 
     /** A report that is there after the job is this job's. */
     private void removeOldReport() {
-        if (errorFile == null) {
-            return;
-        }
-        try {
-            if (!Files.isDirectory(errorFile.toAbsolutePath().getParent()) || Files.isDirectory(errorFile)) {
-                throw new IOException(Files.isDirectory(errorFile) ? "it is a folder" : "its folder does not exist");
-            }
-            Files.deleteIfExists(errorFile);
-        } catch (IOException e) {
-            throw new IllegalArgumentException(
-                    "--error-file cannot be written, " + e.getMessage() + ": error-file=" + errorFile, e);
+        if (errorFile != null) {
+            FailureJson.remove(errorFile);
         }
     }
 

@@ -35,6 +35,11 @@ final class SaveOptions {
                             + "saved run had others, to train longer or on other terms.")
     private boolean newSchedule;
 
+    /** Null where nothing is saved. */
+    Path folder() {
+        return folder;
+    }
+
     /**
      * @param stopAsked whether the run is to save and end
      * @throws IllegalArgumentException if the options contradict each other
@@ -59,6 +64,6 @@ final class SaveOptions {
                 resume,
                 newSchedule,
                 stopAsked,
-                note -> System.err.println("kcp: " + Main.oneLine(note))));
+                Main::note));
     }
 }

@@ -12,8 +12,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.function.Consumer;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -43,7 +45,7 @@ import picocli.CommandLine.Spec;
             "  kcp train --data book.txt --save run1 --every 50 --resume",
             "  kcp train --data texts/ --held-out other.txt --held-out-every 50",
             "",
-            "Exit codes: 0 done, 2 usage, 3 bad input data, 4 rendezvous, 5 a rank failed,",
+            "Exit codes: 0 done, 2 usage, 3 bad input or unwritable output, 4 rendezvous, 5 a rank failed,",
             "6 deadline, 7 ranks disagree or a verified step differs, 8 missing device or library,",
             "130/143 interrupted/terminated, with --save after the state was saved."
         })
@@ -163,8 +165,14 @@ final class TrainCommand implements Callable<Integer> {
             reportOptions.check();
             OutputFile.require("loss-log", lossLog);
         }
-        TextCorpus corpus = TextCorpus.read(data, allowBinary, separated);
-        HeldOutText heldOut = heldOutOptions.text(allowBinary, separated).orElse(null);
+        Map<String, Path> outputs = outputs();
+        Consumer<String> notes = isOtherRank(me) || chosenDevice != null ? note -> {} : Main::note;
+        TextCorpus corpus = TextCorpus.read(data, allowBinary, separated, outputs, notes);
+        HeldOutText heldOut =
+                heldOutOptions.text(allowBinary, separated, outputs, notes).orElse(null);
+        if (heldOut != null) {
+            heldOut.tellLearnt(corpus, notes);
+        }
         Progress.Style progress = terminal || isTerminal() ? Progress.Style.BAR : Progress.Style.LINES;
         TrainJob job = new TrainJob(config, corpus, heldOut, verify, faults, lossLog, reportOptions, progress);
         if (me.isPresent()) {
@@ -210,6 +218,15 @@ final class TrainCommand implements Callable<Integer> {
 
     private Saving saving(StopRequest stop) {
         return stop == null ? null : saveOptions.saving(stop::isAsked).orElseThrow();
+    }
+
+    /** What this command writes, which is no text to read. */
+    private Map<String, Path> outputs() {
+        Map<String, Path> outputs = reportOptions.outputs();
+        outputs.put("save", saveOptions.folder());
+        outputs.put("loss-log", lossLog);
+        outputs.values().removeIf(Objects::isNull);
+        return outputs;
     }
 
     /** Whether another rank than this process writes what the job leaves. */

@@ -43,6 +43,9 @@ record TrainJob(
         Communicator communicator = rank.communicator();
         boolean shows = communicator.rank() == 0;
         Curves curves = reports.isWanted() && shows ? new Curves(config.stepTokens()) : null;
+        if (curves != null) {
+            reports.tellWhetherDrawn();
+        }
         TrainLoop loop;
         TrainSummary summary;
         try (Progress steps = Progress.of(shows ? progress : Progress.Style.NONE, config.steps(), System.out);
@@ -63,11 +66,11 @@ record TrainJob(
             communicator.abort(failure.toString());
             throw failure;
         }
-        if (curves != null) {
-            reports.write(config, corpus, curves, summary);
-        }
         if (shows) {
             System.out.println(summary.toJson());
+        }
+        if (curves != null) {
+            reports.write(config, corpus, curves, summary);
         }
         return loop.wasStopped() ? ExitCode.TERMINATED : ExitCode.DONE;
     }

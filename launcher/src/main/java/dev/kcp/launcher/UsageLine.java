@@ -18,6 +18,8 @@ final class UsageLine {
             "Invalid value for option '([^']+)'.*: expected one of \\[(.*)] \\(case-insensitive\\) but was '(.*)'");
     private static final Pattern NUMBER =
             Pattern.compile("Invalid value for option '([^']+)'.*: '(.*)' is not an? (int|long|double)");
+    private static final Pattern EMPTY_PATH =
+            Pattern.compile("Invalid value for option '([^']+)'.*a path is empty: path=.*");
     private static final Pattern NO_VALUE =
             Pattern.compile("Missing required parameter for option '([^']+)'[^(]*\\((.*)\\)");
     private static final Pattern FEW_VALUES =
@@ -45,6 +47,10 @@ final class UsageLine {
         if (match.matches()) {
             return match.group(1) + " must be a " + kind(match.group(3), match.group(2)) + ": "
                     + OptionRange.name(match.group(1)) + "=" + match.group(2);
+        }
+        match = EMPTY_PATH.matcher(text);
+        if (match.matches()) {
+            return match.group(1) + " is an empty path: " + OptionRange.name(match.group(1)) + "=";
         }
         match = NO_VALUE.matcher(text);
         if (match.matches()) {

@@ -1,6 +1,7 @@
 package dev.kcp.train;
 
 import java.util.Objects;
+import java.util.function.Consumer;
 
 /**
  * Text that a run does not learn from and whose loss it tells as it goes.
@@ -15,6 +16,15 @@ public record HeldOutText(TextCorpus corpus, int every) {
             throw new IllegalArgumentException(
                     "held-out text has a document, and looks at it are at least 1 step apart:" + " documents="
                             + corpus.documents() + " every=" + every);
+        }
+    }
+
+    /** Tells where documents are learnt from too: their loss says little of other text. */
+    public void tellLearnt(TextCorpus learnt, Consumer<String> notes) {
+        int shared = learnt.shared(corpus);
+        if (shared > 0) {
+            notes.accept("held-out text holds documents that are also learnt from: count=" + shared + " of="
+                    + corpus.documents());
         }
     }
 

@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import dev.kcp.KcpException;
 import dev.kcp.comm.Communicator;
 import dev.kcp.tensor.CloseStack;
 import java.lang.foreign.MemorySegment;
@@ -103,10 +104,20 @@ final class RunStore implements AutoCloseable {
         return step == lastStep || step % saving.every() == 0;
     }
 
-    /** Writes the state, on rank 0; the others need not wait. */
+    /**
+     * Writes the state, on rank 0; the others need not wait.
+     *
+     * @throws KcpException with {@code RANK_FAILED} if it is not finite: who went on from it could not go far
+     */
     void save(RunPosition position) {
         if (isWriter()) {
             train.copyTo(buffers);
+            buffers.notFinite().ifPresent(where -> {
+                throw new KcpException(
+                        KcpException.Code.RANK_FAILED,
+                        "training left the finite numbers, the state is not saved: step=" + position.step() + " "
+                                + where);
+            });
             folder.save(position, identity, buffers, saving.keep());
         }
     }

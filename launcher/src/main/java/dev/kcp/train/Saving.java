@@ -27,11 +27,14 @@ public record Saving(
         boolean newSchedule,
         BooleanSupplier stopAsked,
         Consumer<String> notes) {
-    /** @throws IllegalArgumentException if every or keep is below 1, or a new schedule is for a run that begins */
+    /** @throws IllegalArgumentException if the folder's path is empty, every or keep is below 1, or a new schedule is for a run that begins */
     public Saving {
         Objects.requireNonNull(folder, "folder");
         Objects.requireNonNull(stopAsked, "stopAsked");
         Objects.requireNonNull(notes, "notes");
+        if (folder.toString().isEmpty()) {
+            throw new IllegalArgumentException("the folder has an empty path: save=");
+        }
         if (every < 1 || keep < 1) {
             throw new IllegalArgumentException(
                     "saves are at least 1 step apart, and at least 1 is kept: every=" + every + " keep=" + keep);

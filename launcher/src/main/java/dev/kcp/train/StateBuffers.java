@@ -1,9 +1,12 @@
 package dev.kcp.train;
 
 import dev.kcp.tensor.Tensor;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /** Weights and both moments of the optimizer in host memory, on their way to or from a file. */
 final class StateBuffers implements AutoCloseable {
@@ -45,6 +48,20 @@ final class StateBuffers implements AutoCloseable {
             tensors.put("second_moment." + parameter.name(), second.tensor(parameter));
         }
         return tensors;
+    }
+
+    /** The first number that is not finite, as {@code tensor=NAME element=N value=V}. */
+    Optional<String> notFinite() {
+        for (Map.Entry<String, Tensor> entry : tensors().entrySet()) {
+            MemorySegment numbers = entry.getValue().segment();
+            for (long at = 0; at < numbers.byteSize(); at += Float.BYTES) {
+                float value = numbers.get(ValueLayout.JAVA_FLOAT, at);
+                if (!Float.isFinite(value)) {
+                    return Optional.of("tensor=" + entry.getKey() + " element=" + at / Float.BYTES + " value=" + value);
+                }
+            }
+        }
+        return Optional.empty();
     }
 
     @Override

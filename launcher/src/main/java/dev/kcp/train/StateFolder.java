@@ -1,6 +1,7 @@
 package dev.kcp.train;
 
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;
@@ -8,21 +9,26 @@ import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.Consumer;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * A folder of saved states, {@code state-00000300.safetensors} for the state after step 300. It is looked into without
- * ceremony; who writes to it locks it.
+ * A folder of saved states, {@code state-00000300.safetensors} for the state after step 300. Which is newer is what the
+ * files say, not their names. It is looked into without ceremony; who writes to it locks it, and only then is a file
+ * renamed or removed.
  */
 final class StateFolder implements AutoCloseable {
-    private static final Pattern STATE = Pattern.compile("state-\\d{8,10}\\.safetensors");
-    private static final Pattern PART = Pattern.compile("\\.state-\\d{8,10}\\.safetensors\\.\\d+\\.part");
+    private static final Pattern STATE = Pattern.compile("state-(\\d{8,18})\\.safetensors");
+    private static final Pattern PART = Pattern.compile("\\.state-\\d{8,18}\\.safetensors\\..*part");
+    private static final String DAMAGED = ".damaged";
 
     private final Path folder;
     private FileChannel lockFile;
@@ -33,6 +39,13 @@ final class StateFolder implements AutoCloseable {
 
     /** A state that was found. */
     record Found(Path file, RunPosition position) {}
+
+    /** Whether a name is one of a state, in use or set aside. */
+    static boolean isState(Path file) {
+        String name = file.getFileName().toString();
+        int damaged = name.indexOf(DAMAGED);
+        return STATE.matcher(damaged < 0 ? name : name.substring(0, damaged)).matches();
+    }
 
     /**
      * @throws IllegalArgumentException if there are states, and the run is not to go on from one
@@ -83,36 +96,66 @@ final class StateFolder implements AutoCloseable {
     }
 
     /**
-     * Reads the newest state that is whole.
+     * Reads the newest state that is whole. Once it is found, damaged ones are set aside under another name, so that none
+     * is taken for a newer one than those which this run writes.
      *
      * @param buffers overwritten
      * @param notes told of every state that was refused, and why
      * @return empty where there is no state
      * @throws KcpException with {@code BAD_DATA} if there are states but none is whole
-     * @throws IllegalArgumentException if the newest whole state belongs to another run
+     * @throws IllegalArgumentException if the newest whole state belongs to another run, or one is of another version of kcp
      */
     Optional<Found> newest(Map<String, String> identity, StateBuffers buffers, Consumer<String> notes) {
-        KcpException first = null;
-        for (Path file : states()) {
+        List<Path> states = states();
+        states.forEach(StateFile::checkVersion);
+        List<KcpException> reasons = new ArrayList<>();
+        for (Path file : states) {
             try {
-                return Optional.of(new Found(file, StateFile.read(file, identity, buffers)));
+                RunPosition position = StateFile.read(file, identity, buffers);
+                for (Path damaged : states.subList(0, reasons.size())) {
+                    setAside(damaged, notes);
+                }
+                if (!file.equals(file(position.step()))) {
+                    notes.accept(
+                            "a saved state has the name of another step: file=" + file + " step=" + position.step());
+                }
+                return Optional.of(new Found(file, position));
             } catch (KcpException refused) {
                 notes.accept("refused a saved state, looking for the one before: " + refused.getMessage());
-                first = first == null ? refused : first;
+                reasons.add(refused);
             }
         }
-        if (first != null) {
+        if (!reasons.isEmpty()) {
+            KcpException first = reasons.getFirst();
             throw bad(
                     "no saved state in the folder is whole: save=" + folder + " newest: " + first.getMessage(), first);
         }
         return Optional.empty();
     }
 
-    /** Writes a state, then removes all but the newest {@code keep}. */
+    private void setAside(Path damaged, Consumer<String> notes) {
+        if (lockFile == null) {
+            return;
+        }
+        Path free = damaged.resolveSibling(damaged.getFileName() + DAMAGED);
+        for (int next = 2; Files.exists(free); next++) {
+            free = damaged.resolveSibling(damaged.getFileName() + DAMAGED + "-" + next);
+        }
+        try {
+            Files.move(damaged, free);
+        } catch (IOException failure) {
+            throw bad(
+                    "a damaged state cannot be set aside: file=" + damaged + " cause=" + FileFailures.reason(failure),
+                    failure);
+        }
+        notes.accept("set the damaged state aside: file=" + free);
+    }
+
+    /** Writes a state, then removes older ones, all but the newest {@code keep - 1}. */
     void save(RunPosition position, Map<String, String> identity, StateBuffers buffers, int keep) {
         StateFile.write(file(position.step()), position, identity, buffers);
         try {
-            for (Path old : states().stream().skip(keep).toList()) {
+            for (Path old : olderThan(position.step()).stream().skip(keep - 1).toList()) {
                 Files.deleteIfExists(old);
             }
         } catch (IOException failure) {
@@ -128,18 +171,39 @@ final class StateFolder implements AutoCloseable {
 
     /** The newest first. */
     private List<Path> states() {
+        return olderThan(Long.MAX_VALUE);
+    }
+
+    private List<Path> olderThan(long step) {
         try {
-            return Files.isDirectory(folder) ? files(STATE).reversed() : List.of();
+            return !Files.isDirectory(folder)
+                    ? List.of()
+                    : files(STATE).stream()
+                            .map(file -> new State(file, step(file)))
+                            .filter(state -> state.step() < step)
+                            .sorted(Comparator.comparingLong(State::step)
+                                    .thenComparing(State::file)
+                                    .reversed())
+                            .map(State::file)
+                            .toList();
         } catch (IOException failure) {
             throw bad("the folder cannot be read: save=" + folder + " cause=" + FileFailures.reason(failure), failure);
         }
+    }
+
+    private record State(Path file, long step) {}
+
+    /** The step that a state says it was saved after; where it cannot say, that of its name. */
+    private static long step(Path state) {
+        Matcher name = STATE.matcher(state.getFileName().toString());
+        long named = name.matches() ? Long.parseLong(name.group(1)) : 0;
+        return StateFile.claimedStep(state).orElse(named);
     }
 
     private List<Path> files(Pattern name) throws IOException {
         try (Stream<Path> all = Files.list(folder)) {
             return all.filter(
                             file -> name.matcher(file.getFileName().toString()).matches())
-                    .sorted()
                     .toList();
         }
     }

@@ -1,15 +1,18 @@
 package dev.kcp.train;
 
 import dev.kcp.KcpException;
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.FileVisitOption;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
-import java.util.stream.Stream;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Consumer;
 import java.util.zip.CRC32C;
 
 /** Training text as documents. Documents keep the order of their files, and files that of their paths. */
@@ -43,40 +46,86 @@ public final class TextCorpus {
         return corpus;
     }
 
-    /** As the other form, with documents between blank lines. */
+    /** As the other forms, with documents between blank lines. */
     public static TextCorpus read(List<Path> paths, boolean allowBinary) {
         return read(paths, allowBinary, Documents.BLANK_LINE);
     }
 
+    /** As the other form, for a run that writes no file; nothing is noted. */
+    public static TextCorpus read(List<Path> paths, boolean allowBinary, Documents documents) {
+        return read(paths, allowBinary, documents, Map.of(), note -> {});
+    }
+
     /**
-     * Reads files, and folders with all that lies below them. Hidden files and folders below a given folder are skipped.
+     * Reads files, and folders with all that lies below them. Hidden files and folders below a given folder are skipped, and
+     * what the run itself writes.
      *
      * @param allowBinary whether NUL bytes, which also mark where documents start and end, are taken as text
+     * @param outputs files and folders that the run writes, by the option that names them
+     * @param notes takes what a user should know, one line at a time
      * @throws KcpException with {@code BAD_DATA} if a path is missing or unreadable, a file holds NUL bytes, or no
      *     document was found
+     * @throws IllegalArgumentException if a path is empty, or a given file is an output too
      */
-    public static TextCorpus read(List<Path> paths, boolean allowBinary, Documents documents) {
+    public static TextCorpus read(
+            List<Path> paths,
+            boolean allowBinary,
+            Documents documents,
+            Map<String, Path> outputs,
+            Consumer<String> notes) {
         TextCorpus corpus = new TextCorpus();
-        for (Path path : paths) {
-            for (Path file : filesUnder(path)) {
-                byte[] text = readAll(file);
-                int nul = allowBinary ? -1 : indexOfNul(text);
-                if (nul >= 0) {
-                    throw bad(
-                            "the file holds NUL bytes, so it is hardly text (--allow-binary takes it): file=" + file
-                                    + " offset=" + nul,
-                            null);
-                }
-                switch (documents) {
-                    case BLANK_LINE -> corpus.add(text);
-                    case FILE -> corpus.addWhole(text);
-                }
+        TextNotes toTell = new TextNotes();
+        for (Path file : TextFiles.under(paths, outputs, toTell)) {
+            byte[] text = readAll(file);
+            int nul = allowBinary ? -1 : indexOfNul(text);
+            if (nul >= 0) {
+                throw bad(
+                        "the file holds NUL bytes, so it is hardly text (--allow-binary takes it): file=" + file
+                                + " offset=" + nul,
+                        null);
+            }
+            if (beginsWithByteOrderMark(text)) {
+                toTell.add(TextNotes.Kind.BYTE_ORDER_MARK, file);
+            }
+            switch (documents) {
+                case BLANK_LINE -> corpus.add(text);
+                case FILE -> corpus.addWhole(text);
             }
         }
+        toTell.tell(notes);
         if (corpus.documents == 0) {
             throw bad("no document was found, all text is blank: data=" + paths, null);
         }
         return corpus;
+    }
+
+    private static boolean beginsWithByteOrderMark(byte[] text) {
+        int first = text.length < 2 ? 0 : (text[0] & 0xFF) << 8 | text[1] & 0xFF;
+        return first == 0xFEFF || first == 0xFFFE || first == 0xEFBB && text.length > 2 && text[2] == (byte) 0xBF;
+    }
+
+    /** How many documents of another corpus are documents of this one too, byte by byte. */
+    int shared(TextCorpus other) {
+        Set<ByteBuffer> wanted = new HashSet<>();
+        for (int document = 0; document < other.documents; document++) {
+            wanted.add(other.bytesOf(document));
+        }
+        Set<ByteBuffer> found = new HashSet<>();
+        for (int document = 0; document < documents; document++) {
+            ByteBuffer mine = bytesOf(document);
+            if (wanted.contains(mine)) {
+                found.add(mine);
+            }
+        }
+        int shared = 0;
+        for (int document = 0; document < other.documents; document++) {
+            shared += found.contains(other.bytesOf(document)) ? 1 : 0;
+        }
+        return shared;
+    }
+
+    private ByteBuffer bytesOf(int document) {
+        return ByteBuffer.wrap(texts.get(textOf[document]), beginOf[document], bytes(document));
     }
 
     /** Documents, none of them empty. */
@@ -153,40 +202,6 @@ public final class TextCorpus {
         endOf[documents] = end;
         documents++;
         bytes += end - begin;
-    }
-
-    private static List<Path> filesUnder(Path path) {
-        if (Files.isRegularFile(path)) {
-            return List.of(path);
-        }
-        if (!Files.isDirectory(path)) {
-            throw bad(
-                    (Files.exists(path) ? "neither a file nor a folder" : "no such file or folder") + ": data=" + path,
-                    null);
-        }
-        try (Stream<Path> all = Files.walk(path, FileVisitOption.FOLLOW_LINKS)) {
-            return all.filter(Files::isRegularFile)
-                    .filter(file -> !isHidden(path.relativize(file)))
-                    .sorted()
-                    .toList();
-        } catch (IOException failure) {
-            throw folderUnreadable(path, failure);
-        } catch (UncheckedIOException failure) {
-            throw folderUnreadable(path, failure.getCause());
-        }
-    }
-
-    private static KcpException folderUnreadable(Path path, IOException failure) {
-        return bad("the folder cannot be read: data=" + path + " cause=" + FileFailures.reason(failure), failure);
-    }
-
-    private static boolean isHidden(Path relative) {
-        for (Path name : relative) {
-            if (name.toString().startsWith(".")) {
-                return true;
-            }
-        }
-        return false;
     }
 
     private static byte[] readAll(Path file) {

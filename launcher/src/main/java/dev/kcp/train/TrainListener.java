@@ -34,6 +34,13 @@ public interface TrainListener {
      */
     default void onTimes(int step, StepTimes times) {}
 
+    /**
+     * Called before the state after a step is saved: what was told until then is to outlive a power cut, as the state does.
+     *
+     * @param step counted from 1
+     */
+    default void onSave(int step) {}
+
     /** Tells one after the other. */
     static TrainListener both(TrainListener first, TrainListener second) {
         return new TrainListener() {
@@ -59,6 +66,12 @@ public interface TrainListener {
             public void onTimes(int step, StepTimes times) {
                 first.onTimes(step, times);
                 second.onTimes(step, times);
+            }
+
+            @Override
+            public void onSave(int step) {
+                first.onSave(step);
+                second.onSave(step);
             }
         };
     }

@@ -96,7 +96,7 @@ public final class TrainLoop {
                 listener.onStep(step, result.loss(), tokensPerSecond);
                 stepNanos.add(train.times().totalNanos());
                 listener.onTimes(step, train.times());
-                saveIfDue(store, steps.position());
+                saveIfDue(store, steps.position(), listener);
             }
             long nanos = System.nanoTime() - begin;
             if (look != null && stepNanos.isEmpty()) {
@@ -106,12 +106,13 @@ public final class TrainLoop {
         }
     }
 
-    private void saveIfDue(RunStore store, RunPosition at) {
+    private void saveIfDue(RunStore store, RunPosition at, TrainListener listener) {
         if (store == null) {
             return;
         }
         stopped = at.step() < config.steps() && store.isStopAsked();
         if (stopped || store.isDue(at.step(), config.steps())) {
+            listener.onSave(at.step());
             store.save(at);
         }
     }

@@ -74,7 +74,8 @@ class BadInputTest {
             run -n 0 -- true                                  | 2 | -n must be from 1 to 4096: n=0
             run -n some -- true                               | 2 | -n must be a whole number, gpu or auto: n=some
             run -n 2 --timeout 0 -- true                      | 2 | --timeout must be above 0: timeout=0.0
-            run -n 2 --log-dir @/text -- true                 | 2 | --log-dir cannot be made, it is a file: log-dir=@/text
+            run -n 2 --log-dir @/text -- true                 | 3 | --log-dir cannot be made, it is a file: log-dir=@/text
+            run -n 2 --error-file @/no/f -- true              | 3 | --error-file cannot be written, its folder does not exist: error-file=@/no/f
             bench forward backward                            | 2 | one run times one operation; leave out the rest: OP=[forward, backward] (see kcp bench --help)
             bench forward --iterations 0                      | 2 | --iterations must be at least 1: iterations=0
             bench exchange --sizes 6                          | 2 | --sizes must be positive multiples of 4 bytes: size=6

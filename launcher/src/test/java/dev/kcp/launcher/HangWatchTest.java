@@ -6,16 +6,15 @@ import dev.kcp.comm.CallProgress;
 import dev.kcp.comm.CallRecorder;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalCommunicator;
+import dev.kcp.conv.Eventually;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-@Timeout(60)
 class HangWatchTest {
     private static final long SECOND = 1_000_000_000;
 
@@ -33,7 +32,7 @@ class HangWatchTest {
         HangWatch watch = new HangWatch(folder, 2, Duration.ofSeconds(3));
         long now = System.nanoTime();
         assertThat(watch.sees(now)).isFalse();
-        List<Communicator> group = LocalCommunicator.group(2, Duration.ofSeconds(30));
+        List<Communicator> group = LocalCommunicator.group(2, Eventually.LIMIT);
         group.forEach(communicator -> communicator.recorder().keepIn(folder));
         // Nobody is inside a call, for as long as it takes.
         assertThat(watch.sees(now + 5 * SECOND)).isFalse();
@@ -42,9 +41,7 @@ class HangWatchTest {
             long begin = now + (200 + 100 * round) * SECOND;
             String label = "round " + round;
             Thread first = Thread.ofPlatform().start(() -> group.get(0).barrier(label));
-            while (!isInside(0)) {
-                Thread.sleep(5);
-            }
+            Eventually.reach("rank 0 is inside a call", () -> isInside(0));
             assertThat(watch.sees(begin)).isFalse();
             assertThat(watch.sees(begin + 2 * SECOND)).isFalse();
             if (round == 1) {

@@ -3,20 +3,18 @@ package dev.kcp.launcher;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.kcp.conv.Eventually;
 import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Jobs as {@code kcp train} and {@code kcp conv} start them, with small shell programs for workers. */
-@Timeout(60)
 class LocalAgentTest {
     private final ByteArrayOutputStream out = new ByteArrayOutputStream();
     private final ByteArrayOutputStream err = new ByteArrayOutputStream();
@@ -24,7 +22,7 @@ class LocalAgentTest {
     private static LaunchSpec workers(int ranks, String script) {
         return LaunchSpec.workers(ranks, List.of())
                 .withCommand((rank, scratch) -> List.of("/bin/sh", "-c", script, "worker", scratch.toString()))
-                .withGrace(Duration.ofMillis(500));
+                .withGrace(Eventually.LIMIT);
     }
 
     private LaunchResult run(LaunchSpec spec) {
@@ -91,18 +89,13 @@ class LocalAgentTest {
             run(workers(2, "echo $$; exec sleep 300"));
             assertThat(Thread.currentThread().isInterrupted()).isTrue();
         });
-        while (!out().endsWith("\n") || !err().endsWith("\n")) {
-            Thread.sleep(10);
-        }
+        Eventually.reach("both ranks said who they are", () -> out().endsWith("\n") && err().endsWith("\n"));
         List<Long> pids = List.of(
                 Long.parseLong(out().strip()), Long.parseLong(err().strip().replace("[rank 1] ", "")));
         caller.interrupt();
         caller.join();
         // No child of this JVM, so it may stay as a zombie until its reaper comes.
-        for (int i = 0; i < 1000 && pids.stream().anyMatch(LocalAgentTest::isThere); i++) {
-            Thread.sleep(10);
-        }
-        assertThat(pids).noneMatch(LocalAgentTest::isThere);
+        Eventually.reach("the ranks are gone", () -> pids.stream().noneMatch(LocalAgentTest::isThere));
     }
 
     private static boolean isThere(long pid) {

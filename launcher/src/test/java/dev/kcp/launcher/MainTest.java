@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.kcp.KcpException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -45,6 +46,29 @@ class MainTest {
         CommandLine kcp = Main.commandLine(environment);
         kcp.addSubcommand(new Failing(failure));
         return run(kcp, Stream.concat(Stream.of("fail"), Stream.of(options)).toArray(String[]::new));
+    }
+
+    static Stream<Arguments> pathOptions() {
+        return Main.commandLine(Map.of()).getSubcommands().entrySet().stream()
+                .flatMap(command -> command.getValue().getCommandSpec().options().stream()
+                        .filter(option -> option.type() == Path.class
+                                || option.auxiliaryTypes()[0] == Path.class
+                                || option.longestName().equals("--class-path"))
+                        .map(option -> Arguments.of(
+                                command.getKey(),
+                                option.longestName(),
+                                option.arity().min())));
+    }
+
+    @ParameterizedTest
+    @MethodSource("pathOptions")
+    void emptyPathOfAnUnsetVariableIsRefused(String command, String option, int values) {
+        String[] words = Stream.concat(
+                        Stream.of(command, option), Stream.generate(() -> "").limit(values))
+                .toArray(String[]::new);
+        assertThat(run(words)).isEqualTo(ExitCode.USAGE);
+        assertThat(err.toString())
+                .startsWith("kcp " + command + ": " + option + " is an empty path: " + option.substring(2) + "= (see ");
     }
 
     static Stream<Arguments> failures() {

@@ -205,7 +205,6 @@ class RunOptionsTest {
         "--filter-ranks, a, ranks=a",
         "--max-restarts, -1, max-restarts=-1",
         "--jvm-arg, -Xmx1g, program=true",
-        "--error-file, /no/such/folder/f, error-file=/no/such/folder/f",
         "--devices, 0;1, devices=0;1"
     })
     void wrongOptionsAreOneLine(String option, String value, String end) {

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.within;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.kcp.conv.Eventually;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -16,7 +17,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -200,6 +200,44 @@ class TrainCommandTest {
         assertThat(together.getLast()).isCloseTo(alone.getLast(), within(1e-3 * alone.getLast()));
     }
 
+    @ParameterizedTest(name = "{0}")
+    @CsvSource({"a display that is gone,true", "no fonts,false"})
+    void picturesNeedNoDisplayAndARunNeedsNoPictures(String surroundings, boolean draws) throws Exception {
+        Path page = folder.resolve("run.html");
+        Path picture = folder.resolve("run.png");
+        Path noFonts = Files.writeString(folder.resolve("fonts.conf"), "<fontconfig/>");
+        Ended ended = inAnotherProcess(
+                draws
+                        ? Map.of("DISPLAY", "localhost:10.0")
+                        : Map.of(
+                                "FONTCONFIG_FILE",
+                                noFonts.toString(),
+                                // Not what another run found and keeps in the home.
+                                "JDK_JAVA_OPTIONS",
+                                "-Duser.home=" + folder),
+                arguments("--data", text.toString(), "--plot", picture.toString(), "--report", page.toString()));
+        assertThat(ended.code()).as("%s", ended.err()).isEqualTo(ExitCode.DONE);
+        assertThat(JSON.readTree(ended.out().getLast()).get("steps").asInt()).isEqualTo(4);
+        assertThat(Files.exists(picture)).isEqualTo(draws);
+        assertThat(Files.readString(page).contains("alt=\"Loss by step")).isEqualTo(draws);
+        assertThat(ended.err().stream().filter(line -> line.startsWith("kcp: ")))
+                .hasSize(draws ? 0 : 1);
+    }
+
+    @Test
+    void outputsBelowTheTextDoNotMakeItAnotherText() throws IOException {
+        Path texts = Files.createDirectory(folder.resolve("texts"));
+        Files.copy(text, texts.resolve("a.txt"));
+        String[] run =
+                arguments(("--data T --resume --save T/run --loss-log T/log --plot T/run.svg --report T/run.html")
+                        .replace("T", texts.toString())
+                        .split(" "));
+        for (int start = 1; start <= 2; start++) {
+            assertThat(inThisProcess(Map.of(), run))
+                    .satisfies(ended -> assertThat(ended.code()).as("%s", ended).isZero());
+        }
+    }
+
     private void assertRefused(int code, String named, Map<String, String> environment, String... options) {
         Ended ended = inThisProcess(environment, options);
         assertThat(ended.code()).as("%s", ended).isEqualTo(code);
@@ -234,6 +272,10 @@ class TrainCommandTest {
     }
 
     private Ended inAnotherProcess(String... options) throws Exception {
+        return inAnotherProcess(Map.of(), options);
+    }
+
+    private Ended inAnotherProcess(Map<String, String> environment, String... options) throws Exception {
         List<String> command = new ArrayList<>(List.of(
                 ProcessHandle.current().info().command().orElseThrow(),
                 "--add-modules=jdk.incubator.vector",
@@ -245,12 +287,12 @@ class TrainCommandTest {
         command.addAll(List.of(options));
         Path out = folder.resolve("out");
         Path err = folder.resolve("err");
-        Process process = new ProcessBuilder(command)
-                .redirectOutput(out.toFile())
-                .redirectError(err.toFile())
-                .start();
+        ProcessBuilder start =
+                new ProcessBuilder(command).redirectOutput(out.toFile()).redirectError(err.toFile());
+        start.environment().putAll(environment);
+        Process process = start.start();
         try {
-            assertThat(process.waitFor(120, TimeUnit.SECONDS))
+            assertThat(process.waitFor(Eventually.LIMIT))
                     .as("ended within two minutes")
                     .isTrue();
             return new Ended(process.exitValue(), Files.readAllLines(out), Files.readAllLines(err));

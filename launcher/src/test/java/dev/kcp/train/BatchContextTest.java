@@ -4,12 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.comm.LocalRanks;
 import dev.kcp.conv.ConvEngine;
+import dev.kcp.conv.Eventually;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.core.CuSeqlens;
 import dev.kcp.core.KcpContext;
 import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
@@ -26,7 +26,7 @@ class BatchContextTest {
 
     private static void withContext(Layout layout, Consumer<BatchContext> body) {
         TrainConfig config = new TrainConfig(new ModelShape(1, 8), TOKENS, 1, 1, 0.01, 0, 1, layout, 64, true, true);
-        LocalRanks.run(1, Duration.ofSeconds(10), communicator -> {
+        LocalRanks.run(1, Eventually.LIMIT, communicator -> {
             try (ConvEngine conv = new CpuConvEngine(1);
                     BatchContext batches = new BatchContext(config, communicator, conv)) {
                 body.accept(batches);

@@ -193,6 +193,42 @@ class ResumeTest {
                 .hasMessageEndingWith("newSchedule=true resume=false");
     }
 
+    @Test
+    void logIsOnTheDiskBeforeTheStateThatKnowsItsSteps() {
+        List<Integer> saved = new ArrayList<>();
+        LocalRanks.run(1, DEADLINE, communicator -> {
+            try (TrainEngine engine = new CpuTrainEngine(1)) {
+                TrainListener listener = new TrainListener() {
+                    @Override
+                    public void onStep(int step, double loss, double tokensPerSecond) {}
+
+                    @Override
+                    public void onSave(int step) {
+                        assertThat(folder.resolve("state-0000000" + step + ".safetensors"))
+                                .doesNotExist();
+                        saved.add(step);
+                    }
+                };
+                Saving saving = saving(folder, false, () -> false);
+                return new TrainLoop(
+                                config(true, 1, Layout.CONTIGUOUS), CORPUS, communicator, engine, saving, false, null)
+                        .run(TrainListener.both((step, loss, speed) -> {}, listener));
+            }
+        });
+        assertThat(saved).containsExactly(2, 4, 6, 8, STEPS);
+    }
+
+    @Test
+    void weightsThatAreNotFiniteAreNotSaved() throws IOException {
+        TrainConfig config =
+                new TrainConfig(new ModelShape(1, 16), 320, 1, 1, 1e40, 0, 1, Layout.CONTIGUOUS, 64, true, true);
+        assertThatThrownBy(() -> run(config, CORPUS, 2, folder, false, STEPS))
+                .isInstanceOfSatisfying(KcpException.class, failure -> assertThat(failure.code())
+                        .isEqualTo(KcpException.Code.RANK_FAILED))
+                .hasMessageContaining("the state is not saved: step=1 tensor=weight.");
+        assertThat(states(folder)).isEmpty();
+    }
+
     private static Path copy(Path from, Path to) {
         try (Stream<Path> files = Files.list(from)) {
             Files.createDirectory(to);

@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -18,6 +19,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 class TextCorpusTest {
     @TempDir
     Path folder;
+
+    private final List<String> notes = new ArrayList<>();
 
     @Test
     void blankLinesSeparateDocuments() {
@@ -106,7 +109,87 @@ class TextCorpusTest {
     void folderThatLinksBackToItselfIsRefused() throws IOException {
         write("in/a.txt", "a");
         Files.createSymbolicLink(folder.resolve("in/loop"), folder.resolve("in"));
-        assertRefused(folder.resolve("in"), "the folder cannot be read");
+        assertRefused(folder.resolve("in"), "cannot be read");
+    }
+
+    @Test
+    void whatIsWrongInsideAHiddenFolderDoesNotMatter() throws IOException {
+        write("a.txt", "text");
+        write(".git/config", "no");
+        Files.createSymbolicLink(folder.resolve(".git/up"), folder);
+        Files.createSymbolicLink(folder.resolve(".loop"), folder);
+        assertThat(read(Map.of(), folder)).containsExactly("text");
+        assertThat(notes).isEmpty();
+    }
+
+    @Test
+    void whatTheRunWritesIsLeftOutOfAFolder() throws IOException {
+        write("a.txt", "text");
+        Path log = write("loss.jsonl", "{}");
+        write("run/state-00000003.safetensors", "a\0b");
+        Path run = folder.resolve("run");
+        // The name by which an output is given need not be that by which it is found.
+        Path same = folder.resolve("run/../loss.jsonl");
+        assertThat(read(Map.of("save", run, "loss-log", same, "plot", folder.resolve("none.svg")), folder))
+                .containsExactly("text");
+        assertThat(notes).containsExactly("outputs of this run are left out of the text: count=2 first=" + log);
+    }
+
+    @Test
+    void statesAreLeftOutOfAGivenFolderThatIsAlsoSavedTo() throws IOException {
+        write("a.txt", "text");
+        write("state-00000003.safetensors", "a\0b");
+        write("state-00000006.safetensors.damaged", "a\0b");
+        write("state.txt", "of mind");
+        assertThat(read(Map.of("save", folder), folder)).containsExactly("text", "of mind");
+    }
+
+    @Test
+    void givenFileThatIsAlsoWrittenIsRefused() throws IOException {
+        Path text = write("a.txt", "text");
+        assertThatThrownBy(() -> read(Map.of("loss-log", text), text))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageEndingWith("data=" + text + " loss-log=" + text);
+    }
+
+    @Test
+    void oddFilesAreNotedInALineOfEachKind() throws IOException {
+        Path mark = write("a.txt", "\u00EF\u00BB\u00BFtext");
+        write("b.txt", "\u00FF\u00FEt");
+        Path dangling = Files.createSymbolicLink(folder.resolve("c"), folder.resolve("none"));
+        Files.createSymbolicLink(folder.resolve("d"), folder.resolve("none"));
+        Files.createSymbolicLink(folder.resolve("e"), mark);
+        Path device = Files.createSymbolicLink(folder.resolve("f"), Path.of("/dev/null"));
+        assertThat(read(Map.of(), folder, mark))
+                .containsExactly(
+                        "\u00EF\u00BB\u00BFtext", "\u00FF\u00FEt", "\u00EF\u00BB\u00BFtext", "\u00EF\u00BB\u00BFtext");
+        assertThat(notes)
+                .containsExactly(
+                        "links that lead nowhere are left out of the text: count=2 first=" + dangling,
+                        "pipes, sockets and devices are left out of the text: count=1 first=" + device,
+                        "files come more than once, and are read as often: count=2 first=" + mark,
+                        "files begin with a byte order mark, which is read as text: count=4 first=" + mark);
+    }
+
+    @Test
+    void heldOutDocumentsThatAreLearntFromAreCounted() {
+        TextCorpus learnt = TextCorpus.of(bytes("one\n\ntwo\n\nthree"));
+        new HeldOutText(TextCorpus.of(bytes("two\n\nfour\n\ntwo\n\non")), 1).tellLearnt(learnt, notes::add);
+        assertThat(notes).containsExactly("held-out text holds documents that are also learnt from: count=2 of=4");
+        new HeldOutText(TextCorpus.of(bytes("four")), 1).tellLearnt(learnt, notes::add);
+        assertThat(notes).hasSize(1);
+    }
+
+    @Test
+    void emptyPathIsRefusedAndNotTheCurrentFolder() {
+        assertThatThrownBy(() -> TextCorpus.read(List.of(Path.of("")), false))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageEndingWith("data=");
+    }
+
+    private List<String> read(Map<String, Path> outputs, Path... paths) {
+        return documentsOf(
+                TextCorpus.read(List.of(paths), false, TextCorpus.Documents.BLANK_LINE, outputs, notes::add));
     }
 
     @Test

@@ -29,14 +29,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** {@code kcp conv}: any world, layout and transport against world 1, and world 1 against what PyTorch computed. */
-@Timeout(300)
 class ConvCommandTest {
     private static final String[] LAYOUTS = {"contiguous", "zigzag", "zigzagPerDocument"};
 

@@ -2,6 +2,7 @@ package dev.kcp.multirank;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.Eventually;
 import java.io.File;
 import java.io.IOException;
 import java.io.StringWriter;
@@ -18,7 +19,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -27,13 +27,11 @@ import javax.tools.JavaFileObject;
 import javax.tools.SimpleJavaFileObject;
 import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** What the README and the pages in docs show compiles, runs, prints what they say, and names files that exist. */
-@Timeout(180)
 class DocsTest {
     private static final Path ROOT = Path.of(System.getProperty("kcp.root"));
 
@@ -237,7 +235,7 @@ class DocsTest {
         Process process = shell.start();
         try {
             String out = new String(process.getInputStream().readAllBytes());
-            assertThat(process.waitFor(60, TimeUnit.SECONDS)).as(where).isTrue();
+            assertThat(process.waitFor(Eventually.LIMIT)).as(where).isTrue();
             assertThat(process.exitValue())
                     .as(where + ": " + Files.readString(err))
                     .isZero();

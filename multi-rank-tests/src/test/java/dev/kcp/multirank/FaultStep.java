@@ -39,6 +39,7 @@ final class FaultStep implements AutoCloseable {
     private final Fault fault;
     private final Place place;
     private final boolean culprit;
+    private final Runnable atFault;
     private final ConvCase in = ConvCase.random(1, CHANNELS, LENGTHS);
     private final ConvCase wrong = ConvCase.random(2, WRONG_CHANNELS, LENGTHS);
     private final List<Tensor> owned = new ArrayList<>();
@@ -51,7 +52,8 @@ final class FaultStep implements AutoCloseable {
     private final Tensor[] dx = new Tensor[LAYERS];
     private final PartialGradients[] sums = new PartialGradients[LAYERS];
 
-    FaultStep(Communicator communicator, ConvEngine engine, Fault fault, Place place) {
+    FaultStep(Communicator communicator, ConvEngine engine, Fault fault, Place place, Runnable atFault) {
+        this.atFault = atFault;
         this.communicator = communicator;
         this.fault = fault;
         this.place = place;
@@ -125,8 +127,7 @@ final class FaultStep implements AutoCloseable {
     private void calls(Place here, int[] order, IntConsumer call) {
         boolean faulty = culprit && here == place && fault != Fault.NONE;
         if (faulty) {
-            System.out.println("fault " + System.currentTimeMillis());
-            System.out.flush();
+            atFault.run();
             end();
         }
         for (int i = 0; i < order.length; i++) {

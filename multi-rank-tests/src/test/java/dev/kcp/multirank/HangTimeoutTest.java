@@ -11,13 +11,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** {@code kcp run --hang-timeout}: a hang is noticed long before the deadlines of the ranks' own waits. */
-@Timeout(120)
+@Execution(ExecutionMode.CONCURRENT)
 class HangTimeoutTest {
     @TempDir
     private Path folder;
@@ -49,7 +50,7 @@ class HangTimeoutTest {
     void aRankThatHangsIsNamedWithItsCallAndItsThreads(String fault, String calls) throws IOException {
         Path error = folder.resolve("report.json");
         KcpProcess.Result result = run(
-                Map.of("KCP_RUN_HANG_TIMEOUT", "4"),
+                Map.of("KCP_RUN_HANG_TIMEOUT", "8"),
                 List.of("-n", "2", "--error-file", error.toString()),
                 "java:dev.kcp.launcher.Main",
                 "train",
@@ -64,19 +65,19 @@ class HangTimeoutTest {
                 "--layers",
                 "1",
                 "--deadline",
-                "100",
+                "300",
                 "--inject",
                 fault);
         assertThat(result.exitCode()).as(result.err()).isEqualTo(6);
         assertThat(result.err())
-                .contains("kcp: the job hung and was ended: no collective call was completed for 4.0 s, with rank 0 "
+                .contains("kcp: the job hung and was ended: no collective call was completed for 8.0 s, with rank 0 "
                         + "inside one: host=")
                 .containsPattern("kcp:   rank 1's threads: at .*Injection")
                 .contains("kcp:   calls: " + calls);
         JsonNode report = new ObjectMapper().readTree(error.toFile());
         assertThat(report.get("reason").asText()).isEqualTo("hang");
         assertThat(report.get("exit_code").asInt()).isEqualTo(6);
-        assertThat(report.get("hang_timeout_s").asDouble()).isEqualTo(4);
+        assertThat(report.get("hang_timeout_s").asDouble()).isEqualTo(8);
         assertThat(report.get("ranks_inside_a_call").toString()).isEqualTo("[0]");
         assertThat(report.get("calls").toString()).contains(calls);
         assertThat(report.get("ranks").get(1).get("thread_dump").toString()).contains("Injection");
@@ -87,11 +88,11 @@ class HangTimeoutTest {
     void aStoppedRankIsNamedByTheProgressItHadWritten() {
         KcpProcess.Result result = run(
                 Map.of(),
-                List.of("-n", "3", "--hang-timeout", "2"),
+                List.of("-n", "3", "--hang-timeout", "6"),
                 "java:" + FaultRank.class.getName(),
                 "SIGSTOP",
                 "BACKWARD",
-                "60");
+                "300");
         assertThat(result.exitCode()).as(result.err()).isEqualTo(6);
         assertThat(result.err())
                 .contains("kcp: the job hung and was ended: ")

@@ -5,14 +5,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.LinkedHashMap;
-import java.util.Map;
-import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** {@code kcp train --inject}: each kind of fault ends the job with the code that the table in design promises. */
-@Timeout(180)
+@Execution(ExecutionMode.CONCURRENT)
 class InjectedFaultsTest {
     @TempDir
     private Path folder;
@@ -35,30 +35,23 @@ class InjectedFaultsTest {
                 "--layers",
                 "1",
                 "--deadline",
-                fault.startsWith("hang") ? "10" : "50",
+                fault.startsWith("hang") ? "15" : "300",
                 "--inject",
                 fault);
     }
 
-    @Test
-    void everyFaultEndsTheJobWithItsOwnCode() throws IOException {
-        Map<String, Integer> codes = new LinkedHashMap<>();
-        codes.put("kill@1:2", 5);
-        codes.put("hang@1:2", 6);
-        codes.put("desync@1:2", 7);
-        for (Map.Entry<String, Integer> fault : codes.entrySet()) {
-            try (KcpProcess kcp = train(fault.getKey())) {
-                KcpProcess.Result result = kcp.await();
-                assertThat(result.exitCode())
-                        .as(fault.getKey() + "\n" + result.err())
-                        .isEqualTo(fault.getValue());
-                assertThat(result.err()).contains("injected fault: " + fault.getKey());
-                if (fault.getKey().startsWith("desync")) {
-                    assertThat(result.err()).containsPattern("kcp: +calls: .*injected call");
-                }
-                if (fault.getKey().startsWith("kill")) {
-                    assertThat(result.err()).contains("kcp: rank 1 was ended by SIGKILL (signal 9)");
-                }
+    @ParameterizedTest
+    @CsvSource({"kill@1:2, 5", "hang@1:2, 6", "desync@1:2, 7"})
+    void everyFaultEndsTheJobWithItsOwnCode(String fault, int code) throws IOException {
+        try (KcpProcess kcp = train(fault)) {
+            KcpProcess.Result result = kcp.await();
+            assertThat(result.exitCode()).as(result.err()).isEqualTo(code);
+            assertThat(result.err()).contains("injected fault: " + fault);
+            if (fault.startsWith("desync")) {
+                assertThat(result.err()).containsPattern("kcp: +calls: .*injected call");
+            }
+            if (fault.startsWith("kill")) {
+                assertThat(result.err()).contains("kcp: rank 1 was ended by SIGKILL (signal 9)");
             }
         }
     }

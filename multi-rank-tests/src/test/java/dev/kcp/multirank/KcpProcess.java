@@ -1,21 +1,18 @@
 package dev.kcp.multirank;
 
+import dev.kcp.conv.Eventually;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.TimeUnit;
 
 /** A {@code kcp} command in a JVM of its own, as a user would start it, with its output in files. */
 public final class KcpProcess implements AutoCloseable {
-    private static final Duration DEADLINE = Duration.ofSeconds(60);
-
     private final Process process;
     private final Path folder;
     private final String tag;
@@ -83,16 +80,11 @@ public final class KcpProcess implements AutoCloseable {
         }
     }
 
+    /** Waits for the end; a command that hangs fails the test. */
     public Result await() {
-        return await(DEADLINE);
-    }
-
-    /** Waits for the end; a command that runs longer fails the test. */
-    public Result await(Duration deadline) {
         try {
-            if (!process.waitFor(deadline.toMillis(), TimeUnit.MILLISECONDS)) {
-                throw new AssertionError("kcp still runs: seconds=" + deadline.toSeconds() + " stdout=" + out()
-                        + " stderr=" + read("err"));
+            if (!process.waitFor(Eventually.LIMIT)) {
+                throw new AssertionError("kcp still runs: stdout=" + out() + " stderr=" + read("err"));
             }
             return new Result(
                     process.exitValue(),

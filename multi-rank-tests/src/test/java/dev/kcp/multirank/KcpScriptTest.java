@@ -2,6 +2,7 @@ package dev.kcp.multirank;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.Eventually;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -11,15 +12,12 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The {@code kcp} script in a checkout of its own, with small scripts in the place of Maven and Java. */
-@Timeout(60)
 class KcpScriptTest {
     @TempDir
     private Path temp;
@@ -87,7 +85,7 @@ class KcpScriptTest {
     private static Result await(Process process) throws IOException, InterruptedException {
         String out = new String(process.getInputStream().readAllBytes());
         String err = new String(process.getErrorStream().readAllBytes());
-        assertThat(process.waitFor(30, TimeUnit.SECONDS)).isTrue();
+        assertThat(process.waitFor(Eventually.LIMIT)).isTrue();
         return new Result(process.exitValue(), out, err);
     }
 

@@ -4,12 +4,12 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.kcp.conv.Eventually;
 import dev.kcp.tensor.Safetensors;
 import dev.kcp.tensor.Tensor;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -27,7 +27,6 @@ import java.util.stream.Stream;
  * </pre>
  */
 final class KillRuns {
-    private static final Duration DEADLINE = Duration.ofSeconds(120);
     static final int EVERY = 4;
 
     private final Path folder;
@@ -93,10 +92,10 @@ final class KillRuns {
     private int strike(SavingRun run, int target, int before) throws IOException {
         int world = 1 + random.nextInt(3);
         try (KcpProcess kcp = run.start(world)) {
-            if (!LiveProcesses.eventually(DEADLINE, () -> losses(run.lossLog()).size() >= target || !kcp.isAlive())
-                    || !kcp.isAlive()) {
-                throw new AssertionError("the run ended or hung before it was killed: target=" + target + " out="
-                        + kcp.out() + " err=" + kcp.err());
+            Eventually.reach("step " + target, () -> losses(run.lossLog()).size() >= target || !kcp.isAlive());
+            if (!kcp.isAlive()) {
+                throw new AssertionError("the run ended before it was killed: target=" + target + " out=" + kcp.out()
+                        + " err=" + kcp.err());
             }
             int step = losses(run.lossLog()).size();
             int victim = random.nextInt(world + 1);
@@ -112,9 +111,7 @@ final class KillRuns {
                 note(resumedFrom(kcp.err()));
             }
             kills.add(new Kill(step, world, victim == world ? "all processes" : "rank " + victim, -1));
-            if (!LiveProcesses.eventually(DEADLINE, () -> kcp.processes().isEmpty())) {
-                throw new AssertionError("processes are left: " + kcp.processes());
-            }
+            Eventually.atMost("processes left", 0, () -> kcp.processes().size());
             return step;
         }
     }
@@ -143,7 +140,7 @@ final class KillRuns {
 
     private static KcpProcess.Result end(KcpProcess started) {
         try (started) {
-            KcpProcess.Result result = started.await(DEADLINE);
+            KcpProcess.Result result = started.await();
             if (result.exitCode() != 0) {
                 throw new AssertionError("exit code " + result.exitCode() + ": " + result.err());
             }

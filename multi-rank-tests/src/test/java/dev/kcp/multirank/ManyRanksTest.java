@@ -16,13 +16,11 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** More ranks than cores: 16 threads and 8 processes write the file that one rank writes, to the byte. */
-@Timeout(300)
 class ManyRanksTest {
     /** A halo over three ranks, ranks that hold the middle of one document, and one that holds many. */
     private static final int[] LENGTHS = {1500, 2, 1, 0, 3, 70, 64, 640, 5, 5, 5, 5};

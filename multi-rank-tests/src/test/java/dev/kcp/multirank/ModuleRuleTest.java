@@ -33,7 +33,7 @@ class ModuleRuleTest {
                 .consideringOnlyDependenciesInAnyPackage("dev.kcp..")
                 .withOptionalLayers(true)
                 .layer("conv-kernels")
-                .definedBy("dev.kcp", "dev.kcp.tensor..", "dev.kcp.conv..", "dev.kcp.cuda..")
+                .definedBy("dev.kcp", "dev.kcp.files..", "dev.kcp.tensor..", "dev.kcp.conv..", "dev.kcp.cuda..")
                 .layer("kcp-core")
                 .definedBy("dev.kcp.core..", "dev.kcp.comm..")
                 .layer("kcp-nccl")

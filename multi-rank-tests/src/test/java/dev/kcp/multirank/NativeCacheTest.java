@@ -9,13 +9,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Natives that many ranks unpack at the same moment, or that cannot be unpacked. */
-@Timeout(120)
 class NativeCacheTest {
     @TempDir
     private Path folder;
@@ -39,7 +37,7 @@ class NativeCacheTest {
     }
 
     /** Case 93: a cold cache and eight processes at once. */
-    @RepeatedTest(3)
+    @Test
     void eightRanksUnpackIntoOneEmptyCache() throws IOException {
         Path cache = folder.resolve("cache");
         KcpProcess.Result result = doctors(8, cache);
@@ -53,8 +51,8 @@ class NativeCacheTest {
         }
     }
 
-    @RepeatedTest(17)
-    @EnabledIfSystemProperty(named = "kcp.faults", matches = "all")
+    @RepeatedTest(19)
+    @Tag("heavy")
     void eightRanksUnpackIntoOneEmptyCacheOften() throws IOException {
         eightRanksUnpackIntoOneEmptyCache();
     }

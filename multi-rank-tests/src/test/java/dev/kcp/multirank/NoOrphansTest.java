@@ -2,26 +2,23 @@ package dev.kcp.multirank;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.Eventually;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Whatever dies first, nothing of the job stays and nothing else is touched. */
-@Timeout(120)
+@Execution(ExecutionMode.CONCURRENT)
 class NoOrphansTest {
-    private static final Duration GONE = Duration.ofSeconds(10);
-    /** Grace of one second and two more, with slack for a busy machine. */
-    private static final Duration GRACE_AND_SLACK = Duration.ofSeconds(10);
-
     private static final String STUBBORN = "trap '' TERM; echo ready; while :; do sleep 1; done";
 
     private static KcpProcess start(int ranks, String script) {
@@ -29,27 +26,20 @@ class NoOrphansTest {
     }
 
     private static void awaitReady(KcpProcess kcp, int ranks) {
-        assertThat(LiveProcesses.eventually(
-                        Duration.ofSeconds(30),
-                        () -> kcp.out()
-                                        .lines()
-                                        .filter(line -> line.endsWith("ready"))
-                                        .count()
-                                == ranks))
-                .as("all ranks are ready")
-                .isTrue();
+        Eventually.reach(
+                "all ranks are ready",
+                () -> kcp.out().lines().filter(line -> line.endsWith("ready")).count() == ranks);
     }
 
     private static void assertNobodyLeft(KcpProcess kcp) {
-        LiveProcesses.eventually(GONE, () -> kcp.processes().isEmpty());
-        assertThat(kcp.processes()).isEmpty();
+        Eventually.atMost("processes left", 0, () -> kcp.processes().size());
     }
 
     private static void signal(String name, long pid) {
         try {
             new ProcessBuilder("/bin/sh", "-c", "kill -s " + name + " " + pid)
                     .start()
-                    .waitFor(10, TimeUnit.SECONDS);
+                    .waitFor();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } catch (InterruptedException e) {
@@ -72,7 +62,7 @@ class NoOrphansTest {
             LiveProcesses.Found program = program(kcp, 1);
             assertThat(program.command()).isEqualTo("sleep 300");
             signal("KILL", program.pid());
-            KcpProcess.Result result = kcp.await(GRACE_AND_SLACK);
+            KcpProcess.Result result = kcp.await();
             assertThat(result.exitCode()).isEqualTo(5);
             assertThat(result.err()).startsWith("kcp: rank 1 was ended by SIGKILL (signal 9)");
             assertThat(result.err().lines().findFirst().orElseThrow()).endsWith(" pid=" + program.pid());
@@ -100,7 +90,7 @@ class NoOrphansTest {
                     .orElseThrow();
             assertThat(guard.command()).contains("kcp-guard");
             signal("KILL", guard.pid());
-            KcpProcess.Result result = kcp.await(GRACE_AND_SLACK);
+            KcpProcess.Result result = kcp.await();
             assertThat(result.exitCode()).isEqualTo(5);
             assertThat(result.err()).startsWith("kcp: rank 1 was ended by SIGKILL");
             assertNobodyLeft(kcp);
@@ -119,7 +109,7 @@ class NoOrphansTest {
                             .findFirst()
                             .orElseThrow()
                             .pid());
-            assertThat(kcp.await(GRACE_AND_SLACK).exitCode()).isEqualTo(5);
+            assertThat(kcp.await().exitCode()).isEqualTo(5);
             assertNobodyLeft(kcp);
         }
     }
@@ -130,7 +120,7 @@ class NoOrphansTest {
         try (KcpProcess kcp = start(2, STUBBORN)) {
             awaitReady(kcp, 2);
             signal(signal, kcp.pid());
-            KcpProcess.Result result = kcp.await(GRACE_AND_SLACK);
+            KcpProcess.Result result = kcp.await();
             assertThat(result.exitCode()).isEqualTo(code);
             assertThat(result.err()).isEqualTo("kcp: interrupted, ending the ranks\n");
             assertNobodyLeft(kcp);
@@ -140,7 +130,7 @@ class NoOrphansTest {
     @Test
     void ranksThatIgnoreTermAreKilledAfterTheGrace() {
         try (KcpProcess kcp = start(3, "if [ $RANK = 2 ]; then sleep 0.5; exit 4; fi; " + STUBBORN)) {
-            KcpProcess.Result result = kcp.await(GRACE_AND_SLACK);
+            KcpProcess.Result result = kcp.await();
             assertThat(result.exitCode()).isEqualTo(5);
             assertThat(result.err())
                     .startsWith("kcp: rank 2 exited with code 4")
@@ -155,7 +145,7 @@ class NoOrphansTest {
         String tree = "(trap '' TERM; sh -c 'sleep 301 & sleep 302' & while :; do sleep 1; done) & echo ready; ";
         try (KcpProcess kcp = start(2, tree + "if [ $RANK = 0 ]; then sleep 0.5; exit 1; fi; wait")) {
             awaitReady(kcp, 2);
-            assertThat(kcp.await(GRACE_AND_SLACK).exitCode()).isEqualTo(5);
+            assertThat(kcp.await().exitCode()).isEqualTo(5);
             assertNobodyLeft(kcp);
         }
     }
@@ -163,7 +153,7 @@ class NoOrphansTest {
     @Test
     void grandchildrenOfARankThatEndedWellGoToo() {
         try (KcpProcess kcp = start(1, "sleep 303 & echo ready")) {
-            assertThat(kcp.await(GRACE_AND_SLACK).exitCode()).isZero();
+            assertThat(kcp.await().exitCode()).isZero();
             assertNobodyLeft(kcp);
         }
     }
@@ -177,7 +167,7 @@ class NoOrphansTest {
         try (KcpProcess kcp = KcpProcess.start(command.toArray(String[]::new))) {
             awaitReady(kcp, 2);
             signal("TERM", kcp.pid());
-            assertThat(kcp.await(Duration.ofSeconds(15)).exitCode()).isEqualTo(143);
+            assertThat(kcp.await().exitCode()).isEqualTo(143);
             assertNobodyLeft(kcp);
         }
     }
@@ -206,7 +196,7 @@ class NoOrphansTest {
         String escape = "setsid sh -c ': > " + left + "; exec sleep 304' & " + "while [ ! -e " + left
                 + " ]; do sleep 0.02; done; echo ready";
         try (KcpProcess kcp = start(1, escape)) {
-            KcpProcess.Result result = kcp.await(GRACE_AND_SLACK);
+            KcpProcess.Result result = kcp.await();
             assertThat(result.exitCode()).isZero();
             assertThat(result.err()).contains("left its rank's session").contains("rank 0");
         }
@@ -237,7 +227,7 @@ class NoOrphansTest {
                         System.getProperty("java.class.path"))
                 .start();
         try {
-            assertThat(shell.waitFor(30, TimeUnit.SECONDS)).isTrue();
+            assertThat(shell.waitFor(Eventually.LIMIT)).isTrue();
             assertThat(new String(shell.getInputStream().readAllBytes())).isEqualTo("[rank 0] y\n");
             assertThat(new String(shell.getErrorStream().readAllBytes())).endsWith("code 141\n");
         } finally {

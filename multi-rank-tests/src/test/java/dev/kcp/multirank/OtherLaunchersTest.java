@@ -17,14 +17,12 @@ import java.util.UUID;
 import java.util.function.IntFunction;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Ranks as other launchers start them: processes with those launchers' variables and nothing else. The scripts in
  * environments/ do the same with the real ones.
  */
-@Timeout(120)
 class OtherLaunchersTest {
     @TempDir
     private Path folder;

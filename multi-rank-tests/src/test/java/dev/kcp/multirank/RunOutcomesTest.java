@@ -4,19 +4,20 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.kcp.conv.Eventually;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Logs, restarts and reports of {@code kcp run}. */
-@Timeout(120)
+@Execution(ExecutionMode.CONCURRENT)
 class RunOutcomesTest {
     @TempDir
     private Path folder;
@@ -181,7 +182,7 @@ class RunOutcomesTest {
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
         assertThat(shell.getInputStream().readAllBytes()).isEmpty();
-        assertThat(shell.waitFor(30, TimeUnit.SECONDS)).isTrue();
+        assertThat(shell.waitFor(Eventually.LIMIT)).isTrue();
         assertThat(shell.exitValue()).isEqualTo(5);
     }
 }

@@ -2,21 +2,17 @@ package dev.kcp.multirank;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.kcp.conv.Eventually;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Saved states of {@code kcp train}, with real processes and real signals. */
-@Timeout(300)
 class TrainStateTest {
-    private static final Duration DEADLINE = Duration.ofSeconds(60);
-
     @TempDir
     Path folder;
 
@@ -40,17 +36,14 @@ class TrainStateTest {
         SavingRun saving = new SavingRun(text, states, 256, 1_000_000, 1_000_000);
         for (int run = 0; run < 2; run++) {
             try (KcpProcess kcp = saving.start(world)) {
-                assertThat(LiveProcesses.eventually(
-                                DEADLINE,
-                                () -> kcp.err().contains("kcp: ") && kcp.out().contains("step ") || !kcp.isAlive()))
-                        .isTrue();
+                Eventually.reach(
+                        "the first step",
+                        () -> kcp.err().contains("kcp: ") && kcp.out().contains("step ") || !kcp.isAlive());
                 assertThat(ProcessHandle.of(kcp.pid()).orElseThrow().destroy()).isTrue();
-                KcpProcess.Result result = kcp.await(DEADLINE);
+                KcpProcess.Result result = kcp.await();
                 assertThat(result.exitCode()).as(result.err()).isEqualTo(143);
                 assertThat(result.err()).contains(run == 0 ? "starts anew" : "goes on from ");
-                assertThat(LiveProcesses.eventually(
-                                DEADLINE, () -> kcp.processes().isEmpty()))
-                        .isTrue();
+                Eventually.atMost("processes left", 0, () -> kcp.processes().size());
             }
             try (var saved = Files.list(states)) {
                 assertThat(saved.filter(file -> file.toString().endsWith(".safetensors")))

@@ -45,8 +45,11 @@ final class Lanes {
         return bits.lanewise(VectorOperators.LSHL, 16).reinterpretAsFloats();
     }
 
+    /** A NaN is stored as {@link Scalars#STORED_NAN}. */
     static void storeBf16(FloatVector value, long address) {
-        IntVector bits = roundedBits(value).lanewise(VectorOperators.LSHR, 16);
+        IntVector bits = roundedBits(value)
+                .lanewise(VectorOperators.LSHR, 16)
+                .blend(Scalars.STORED_NAN, value.test(VectorOperators.IS_NAN).cast(INT));
         ((ShortVector) bits.convertShape(VectorOperators.I2S, SHORT, 0))
                 .intoMemorySegment(HostMemory.ALL, address, ORDER);
     }

@@ -6,6 +6,12 @@ import java.lang.foreign.ValueLayout;
 
 /** Loads and stores of one channel by absolute address, for the channels left over by whole vectors. */
 final class Scalars {
+    /**
+     * The one NaN of y and dx, that of the GPU's conversion. An operation's own NaN has the sign of whichever operand the
+     * compiled code puts first, which differs from program to program.
+     */
+    static final short STORED_NAN = 0x7FFF;
+
     private Scalars() {}
 
     static float loadBf16(long address) {
@@ -13,7 +19,7 @@ final class Scalars {
     }
 
     static void storeBf16(float value, long address) {
-        HostMemory.ALL.set(ValueLayout.JAVA_SHORT, address, BFloat16.fromFloat(value));
+        HostMemory.ALL.set(ValueLayout.JAVA_SHORT, address, value == value ? BFloat16.fromFloat(value) : STORED_NAN);
     }
 
     static float loadFloat(long address) {

@@ -7,6 +7,7 @@ import dev.kcp.conv.CausalConv1d;
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvMath;
 import dev.kcp.conv.ConvOptions;
+import dev.kcp.conv.Eventually;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.Tolerance;
 import dev.kcp.cuda.CudaDevice;
@@ -24,7 +25,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -144,7 +144,7 @@ class CheckedModeTest {
                     .redirectError(ProcessBuilder.Redirect.DISCARD)
                     .start();
             String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-            assertThat(process.waitFor(60, TimeUnit.SECONDS)).isTrue();
+            assertThat(process.waitFor(Eventually.LIMIT)).isTrue();
             assertThat(output)
                     .contains("CUDA_ERROR_ILLEGAL_ADDRESS")
                     .contains("kernel=" + call + "_main_fast_")

@@ -4,7 +4,6 @@ import de.erichseifert.vectorgraphics2d.Document;
 import de.erichseifert.vectorgraphics2d.VectorGraphics2D;
 import de.erichseifert.vectorgraphics2d.svg.SVGProcessor;
 import de.erichseifert.vectorgraphics2d.util.PageSize;
-import dev.kcp.KcpException;
 import java.awt.BasicStroke;
 import java.awt.Color;
 import java.awt.Font;
@@ -15,10 +14,10 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.function.ToDoubleFunction;
 import javax.imageio.ImageIO;
 import org.knowm.xchart.XYChart;
@@ -66,45 +65,52 @@ public final class CurveCharts {
         TIME
     }
 
+    static {
+        // Before the first use of AWT, which else looks for the display that DISPLAY names, to draw into files.
+        System.setProperty("java.awt.headless", "true");
+    }
+
     private CurveCharts() {}
 
-    /**
-     * Makes sure that this machine can draw, so that a long run does not end without its picture.
-     *
-     * @throws KcpException with {@code MISSING_DEVICE} if Java's drawing needs a library that is not there
-     */
-    public static void checkDrawing() {
-        try {
-            svg(Kind.LOSS, List.of(new Curves.Point(1, 1, 1, 1, 1, 0, 0)), Size.NARROW);
-        } catch (LinkageError | RuntimeException missing) {
-            throw new KcpException(
-                    KcpException.Code.MISSING_DEVICE,
-                    "Java cannot draw on this machine; it needs libfreetype, libfontconfig and a font: cause="
-                            + missing,
-                    missing);
+    /** Why this machine cannot draw, where it cannot: Java's drawing needs libraries and a font. */
+    public static Optional<String> cannotDraw() {
+        return Drawing.FAILURE;
+    }
+
+    /** Tried once. */
+    private static final class Drawing {
+        private static final Optional<String> FAILURE = failure();
+
+        private static Optional<String> failure() {
+            try {
+                svg(Kind.LOSS, List.of(new Curves.Point(1, 1, 1, 1, 1, 0, 0)), Size.NARROW);
+                return Optional.empty();
+            } catch (OutOfMemoryError memory) {
+                throw memory;
+            } catch (Error | RuntimeException missing) {
+                // Of many kinds: without fonts it is a plain Error, without libraries a LinkageError, or an
+                // InternalError.
+                return Optional.of(missing.toString());
+            }
         }
     }
 
     /**
-     * Writes all charts as one picture.
+     * All charts as one picture, SVG or PNG.
      *
-     * @param file ends in .svg or .png
      * @param points at least one
-     * @throws KcpException with {@code BAD_DATA} if the file cannot be written
      */
-    public static void write(Path file, List<Curves.Point> points) {
-        try {
-            if (isSvg(file)) {
-                Files.writeString(file, picture(List.of(Kind.values()), points, Size.WIDE));
-            } else {
-                ImageIO.write(bitmap(points), "png", file.toFile());
-            }
-        } catch (IOException failure) {
-            throw new KcpException(
-                    KcpException.Code.BAD_DATA,
-                    "the picture cannot be written: plot=" + file + " cause=" + failure.getMessage(),
-                    failure);
+    public static byte[] picture(boolean isSvg, List<Curves.Point> points) {
+        if (isSvg) {
+            return picture(List.of(Kind.values()), points, Size.WIDE).getBytes(StandardCharsets.UTF_8);
         }
+        ByteArrayOutputStream png = new ByteArrayOutputStream();
+        try {
+            ImageIO.write(bitmap(points), "png", png);
+        } catch (IOException inMemory) {
+            throw new UncheckedIOException(inMemory);
+        }
+        return png.toByteArray();
     }
 
     /** Whether the name ends in .svg; a name that ends in neither .svg nor .png is an {@link IllegalArgumentException}. */

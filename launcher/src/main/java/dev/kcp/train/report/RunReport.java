@@ -1,10 +1,6 @@
 package dev.kcp.train.report;
 
-import dev.kcp.KcpException;
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Base64;
 import java.util.List;
 import java.util.Locale;
@@ -40,23 +36,8 @@ public record RunReport(
             p.note { color: #57606a; }
             """;
 
-    /**
-     * Writes the page.
-     *
-     * @throws KcpException with {@code BAD_DATA} if the file cannot be written
-     */
-    public void write(Path file) {
-        try {
-            Files.writeString(file, html());
-        } catch (IOException failure) {
-            throw new KcpException(
-                    KcpException.Code.BAD_DATA,
-                    "the report cannot be written: report=" + file + " cause=" + failure.getMessage(),
-                    failure);
-        }
-    }
-
-    String html() {
+    /** The page. */
+    public String html() {
         StringBuilder page = new StringBuilder(
                         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
                 .append("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>")
@@ -70,6 +51,8 @@ public record RunReport(
         page.append("<h2>Curves</h2>\n");
         if (points.isEmpty()) {
             page.append("<p class=\"note\">This process made no step.</p>\n");
+        } else if (CurveCharts.cannotDraw().isPresent()) {
+            page.append("<p class=\"note\">Java could not draw on the machine of this run.</p>\n");
         } else {
             chart(page, CurveCharts.Kind.LOSS, "Loss by step: " + figures(Curves.Point::loss, "%.3f"));
             chart(page, CurveCharts.Kind.SPEED, "Tokens per second by step");

@@ -1,0 +1,2 @@
+/** How files that a user names are written. */
+package dev.kcp.files;
