@@ -1,5 +1,6 @@
 package dev.kcp.cuda;
 
+import dev.kcp.Digest;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -63,6 +64,6 @@ public record KernelCache(Path folder) {
     }
 
     private static byte[] digest(byte[] contents) {
-        return KernelCompiler.sha256().digest(contents);
+        return Digest.sha256().digest(contents);
     }
 }

@@ -1,12 +1,12 @@
 package dev.kcp.cuda;
 
+import dev.kcp.Digest;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import java.lang.System.Logger.Level;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -80,7 +80,7 @@ public final class KernelCompiler {
 
     /** Of everything that machine code depends on. */
     private static String digest(KernelSource source, String architecture) {
-        MessageDigest digest = sha256();
+        MessageDigest digest = Digest.sha256();
         add(digest, Nvrtc.version());
         add(digest, architecture);
         OPTIONS.forEach(option -> add(digest, option));
@@ -96,13 +96,5 @@ public final class KernelCompiler {
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
         digest.update((bytes.length + ":").getBytes(StandardCharsets.UTF_8));
         digest.update(bytes);
-    }
-
-    static MessageDigest sha256() {
-        try {
-            return MessageDigest.getInstance("SHA-256");
-        } catch (NoSuchAlgorithmException e) {
-            throw new IllegalStateException("this Java has no SHA-256", e);
-        }
     }
 }

@@ -155,11 +155,11 @@ final class HaloTransfers implements AutoCloseable {
                 try {
                     exchange.await();
                 } finally {
-                    packs.forEach(Tensor::close);
+                    CloseStack.closeAll(packs);
                 }
             };
         } catch (RuntimeException | Error e) {
-            packs.forEach(Tensor::close);
+            CloseStack.closeAll(packs);
             throw e;
         }
     }

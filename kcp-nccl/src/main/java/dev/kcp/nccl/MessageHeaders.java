@@ -22,8 +22,8 @@ public final class MessageHeaders implements AutoCloseable {
     /** Most peers, 64 to a word of {@code HeaderArgs}. */
     public static final int MAX_PEERS = 1024;
 
-    private static final int MASK_WORDS = MAX_PEERS / Long.SIZE;
-    private static final int WORDS = 2 * MASK_WORDS + 5;
+    static final int MASK_WORDS = MAX_PEERS / Long.SIZE;
+    static final int WORDS = 2 * MASK_WORDS + 5;
 
     private final CudaStream stream;
     private final int peers;

@@ -333,6 +333,11 @@ public final class NcclCommunicator implements Communicator {
             return;
         }
         closed = true;
+        CloseStack.closeAll(transfers, control, calls, guard, this::leave);
+    }
+
+    /** Together with all ranks, where they are still there. */
+    private void leave() {
         boolean alive = guard.isAlive();
         try {
             // A destroyed graph is what NCCL's own end would wait for.
@@ -347,13 +352,6 @@ public final class NcclCommunicator implements Communicator {
             }
         } catch (KcpException e) {
             control.abort(e.code(), "rank " + worldRank() + " cannot leave: " + e.getMessage());
-        } finally {
-            try (CloseStack owned = new CloseStack()) {
-                owned.push(transfers);
-                owned.push(control);
-                owned.push(calls);
-                owned.push(guard);
-            }
         }
     }
 }

@@ -5,6 +5,7 @@ import dev.kcp.KcpException.Code;
 import dev.kcp.comm.Segment;
 import dev.kcp.cuda.CudaDevice;
 import dev.kcp.cuda.Handles;
+import dev.kcp.tensor.CloseStack;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
@@ -197,8 +198,10 @@ final class NcclGroup {
                 Nccl.end(comm);
                 return null;
             });
-        } catch (KcpException e) {
-            Nccl.abort(comm);
+        } catch (RuntimeException | Error e) {
+            CloseStack abort = new CloseStack();
+            abort.push(() -> Nccl.abort(comm));
+            abort.closeAfter(e);
             throw e;
         }
     }

@@ -21,18 +21,18 @@ import java.util.Optional;
  */
 public final class PeerMail implements AutoCloseable {
     // As in mail.cu.
-    private static final int LANE_BYTES = 4096;
+    static final int LANE_BYTES = 4096;
 
     /** Most lanes that the messages of one exchange to one peer, or from one, may take together. */
     public static final int LANES = 256;
 
-    private static final int SLOTS = 4;
-    private static final int PARCELS = 24;
-    private static final long HEAD_BYTES = (long) LANES * (SLOTS * Long.BYTES + 4 * Integer.BYTES);
-    private static final long BOX_BYTES = HEAD_BYTES + (long) SLOTS * LANES * LANE_BYTES;
-    private static final int HEAD_WORDS = 5;
-    private static final int PARCEL_WORDS = 7;
-    private static final int BLOCK_THREADS = 128;
+    static final int SLOTS = 4;
+    static final int PARCELS = 24;
+    static final long HEAD_BYTES = (long) LANES * (SLOTS * Long.BYTES + 4 * Integer.BYTES);
+    static final long BOX_BYTES = HEAD_BYTES + (long) SLOTS * LANES * LANE_BYTES;
+    static final int HEAD_WORDS = 5;
+    static final int PARCEL_WORDS = 7;
+    static final int BLOCK_THREADS = 128;
 
     /**
      * What is sent to a peer, or received from it.

@@ -16,6 +16,7 @@ import dev.kcp.core.Saved;
 import dev.kcp.cuda.CudaGraph;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclGraph;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -111,7 +112,7 @@ public final class StepBench {
                 }
             }
         } finally {
-            owned.forEach(Tensor::close);
+            CloseStack.closeAll(owned);
         }
     }
 

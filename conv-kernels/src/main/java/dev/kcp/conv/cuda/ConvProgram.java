@@ -23,14 +23,16 @@ record ConvProgram(Part part, ConvMath math, SiluGradPolicy policy, boolean tabl
     static final int BLOCK_WARPS = 4;
     /** Rows of a block of backward: eight leaves. */
     static final int GROUP_ROWS = 512;
+    /** Rows that a warp of backward loads at once. */
+    static final int CHUNK_ROWS = 8;
 
     private static final int LANES = 32;
     private static final int FEW_ROWS = 16;
     private static final int MANY_ROWS = 32;
     /** Up to here forward's warps take few rows, so that there are enough of them; measured on an H200. */
     private static final long FEW_ROWS_UP_TO_ELEMENTS = 200_000_000L;
-    /** Each warp's two chunks of eight rows of x and dy. */
-    private static final int RING_BYTES = BLOCK_WARPS * 2 * 2 * 8 * WARP_CHANNELS * 2;
+    /** Each warp's two chunks of rows of x and dy. */
+    private static final int RING_BYTES = BLOCK_WARPS * 2 * 2 * CHUNK_ROWS * WARP_CHANNELS * 2;
 
     /** A part of the operation, and what its kernels differ in: the words of their names, in this order. */
     enum Part {

@@ -19,11 +19,15 @@ import org.bytedeco.cuda.cudart.CUfunc_st;
 /** Row operations on one GPU, queued on the engine's stream unless a call names another. */
 final class CudaRowOps implements RowOps, AutoCloseable {
     private static final int CHUNK_BYTES = 16;
-    private static final int BLOCK_THREADS = 256;
-    private static final int SOURCES = MOST_SOURCES;
-    private static final int TARGETS = MOST_TARGETS;
-    /** Words of {@code MoveArgs}, the longer of the two argument blocks. */
-    private static final int WORDS = 2 + 2 * SOURCES + 2 * TARGETS;
+    static final int BLOCK_THREADS = 256;
+    // Fields of MoveArgs in rows.cu, the longer of the two arguments.
+    static final int MOVES = 0;
+    static final int SOURCE = 1;
+    static final int SOURCE_PITCH = SOURCE + MOST_SOURCES;
+    static final int TARGET = SOURCE_PITCH + MOST_SOURCES;
+    static final int TARGET_PITCH = TARGET + MOST_TARGETS;
+    static final int ROW_CHUNKS = TARGET_PITCH + MOST_TARGETS;
+    static final int WORDS = ROW_CHUNKS + 1;
 
     private final CudaStream stream;
     private final PinnedBlocks pinned;
@@ -108,19 +112,19 @@ final class CudaRowOps implements RowOps, AutoCloseable {
         if (moves.length() == 0) {
             return;
         }
-        launcher.set(0, own(moves).memory.address());
+        launcher.set(MOVES, own(moves).memory.address());
         for (int i = 0; i < sources.size(); i++) {
             Tensor source = sources.get(i);
-            launcher.set(1 + i, source == null || source.rows() == 0 ? 0 : source.address());
-            launcher.set(1 + SOURCES + i, source == null ? 0 : source.pitchBytes());
+            launcher.set(SOURCE + i, source == null || source.rows() == 0 ? 0 : source.address());
+            launcher.set(SOURCE_PITCH + i, source == null ? 0 : source.pitchBytes());
         }
         for (int i = 0; i < targets.size(); i++) {
             Tensor target = targets.get(i);
-            launcher.set(1 + 2 * SOURCES + i, target == null || target.rows() == 0 ? 0 : target.address());
-            launcher.set(1 + 2 * SOURCES + TARGETS + i, target == null ? 0 : target.pitchBytes());
+            launcher.set(TARGET + i, target == null || target.rows() == 0 ? 0 : target.address());
+            launcher.set(TARGET_PITCH + i, target == null ? 0 : target.pitchBytes());
         }
         long chunks = rowBytes / CHUNK_BYTES;
-        launcher.set(WORDS - 1, chunks);
+        launcher.set(ROW_CHUNKS, chunks);
         int blocks = Math.clamp((chunks + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, 8);
         stream.device().makeCurrent();
         launcher.queue(queue);
@@ -138,10 +142,7 @@ final class CudaRowOps implements RowOps, AutoCloseable {
             return;
         }
         long elements = rows.elements() / rows.extent(0);
-        launcher.set(0, own(additions).memory.address());
-        launcher.set(1, additions.length());
-        launcher.set(2, rows.address());
-        launcher.set(3, elements);
+        launcher.setAll(own(additions).memory.address(), additions.length(), rows.address(), elements);
         boolean doubles = rows.dtype() == DType.F64;
         stream.device().makeCurrent();
         launcher.launch(

@@ -15,7 +15,7 @@ final class OffsetCheck implements AutoCloseable {
     /** The kernel's result: index of the first wrong offset or -1, the offset before it, the one there, the last of all. */
     private static final int RESULT_INTS = 4;
 
-    private static final int THREADS = 1024;
+    static final int THREADS = 1024;
 
     private final CudaStream stream;
     private final Kernel kernel;

@@ -14,7 +14,7 @@ final class ProgramLaunches {
     /** Threads of reduce: columns of sums, and the parts of a column. */
     private static final int REDUCE_COLUMNS = 32;
 
-    private static final int REDUCE_PARTS = 8;
+    static final int REDUCE_PARTS = 8;
 
     private final Kernels kernels;
     private final Launcher launcher;

@@ -21,10 +21,9 @@ final class CudaOptimizer implements AutoCloseable {
     private static final int MARK_ELEMENTS = 16;
 
     private static final int VECTOR_ELEMENTS = 4;
-    private static final int BLOCK_THREADS = 256;
 
     /** Partial sums of the norm, in train.cu as here. */
-    private static final int NORM_BLOCKS = 1024;
+    static final int NORM_BLOCKS = 1024;
 
     private final CudaStream stream;
     private final CudaPrograms programs;
@@ -43,9 +42,10 @@ final class CudaOptimizer implements AutoCloseable {
 
     void norm(Tensor gradients, Tensor norm) {
         long vectors = gradients.elements() / VECTOR_ELEMENTS;
-        long blocks = Math.clamp((vectors + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, NORM_BLOCKS);
+        long blocks = Math.clamp(
+                (vectors + CudaTrainEngine.BLOCK_THREADS - 1) / CudaTrainEngine.BLOCK_THREADS, 1, NORM_BLOCKS);
         programs.set(gradients.address(), partials.address(), norm.address(), vectors, blocks)
-                .launch("train_squares", blocks, BLOCK_THREADS);
+                .launch("train_squares", blocks, CudaTrainEngine.BLOCK_THREADS);
         programs.launch("train_root", 1, NORM_BLOCKS);
     }
 
@@ -76,7 +76,10 @@ final class CudaOptimizer implements AutoCloseable {
                         Float.floatToRawIntBits(AdamW.BETA1),
                         Float.floatToRawIntBits(AdamW.BETA2),
                         Float.floatToRawIntBits(AdamW.EPSILON))
-                .launch("train_adam", (vectors + BLOCK_THREADS - 1) / BLOCK_THREADS, BLOCK_THREADS);
+                .launch(
+                        "train_adam",
+                        (vectors + CudaTrainEngine.BLOCK_THREADS - 1) / CudaTrainEngine.BLOCK_THREADS,
+                        CudaTrainEngine.BLOCK_THREADS);
     }
 
     /** Tells the device which elements decay; once for a table, in a step that is not recorded. */

@@ -31,9 +31,11 @@ import java.util.List;
  * work space. They are those of one kind of GPU and one version of cuBLAS.
  */
 public final class CudaTrainEngine implements TrainEngine {
-    private static final int ARGUMENT_WORDS = 16;
-    private static final int BLOCK_THREADS = 256;
-    private static final int BLOCK_WARPS = BLOCK_THREADS / 32;
+    static final int ARGUMENT_WORDS = 16;
+    /** Threads of a block of each kernel in train.cu but the one that ends the norm. */
+    static final int BLOCK_THREADS = 256;
+
+    static final int BLOCK_WARPS = BLOCK_THREADS / 32;
     private static final int CHUNK_ELEMENTS = 8;
 
     private final CudaDevice device;

@@ -16,14 +16,14 @@ final class SmallTiles implements AutoCloseable {
     /** Longer tiles are left to cuBLAS, whose products are faster. */
     private static final int MOST_TILE_ROWS = 256;
 
-    private static final int ARGUMENT_WORDS = 16;
+    static final int ARGUMENT_WORDS = 16;
 
     /** As in train_products.cu: a block's part of K x M, its threads, and the rows that it loads ahead. */
-    private static final int BLOCK_K = 128;
+    static final int BLOCK_K = 128;
 
-    private static final int BLOCK_M = 64;
-    private static final int BLOCK_THREADS = 256;
-    private static final int SHARED_BYTES = 4 * 64 * (BLOCK_K + BLOCK_M) * 2;
+    static final int BLOCK_M = 64;
+    static final int BLOCK_THREADS = 256;
+    static final int SHARED_BYTES = 4 * 64 * (BLOCK_K + BLOCK_M) * 2;
 
     private final CudaPrograms programs;
     private final GrowingBuffer owed;

@@ -21,7 +21,6 @@ final class TreeSums implements AutoCloseable {
     /** Most rows of a leaf, in train.cu as here. */
     static final int LEAF_ROWS = 64;
 
-    private static final int BLOCK_THREADS = 256;
     private static final int FLOATS_OF_A_THREAD = 4;
 
     private final CudaStream stream;
@@ -105,9 +104,12 @@ final class TreeSums implements AutoCloseable {
     private void launch(DType dtype, long from, long to, long elements, long rows, long per, long made) {
         boolean doubles = dtype == DType.F64;
         long threads = doubles ? elements : elements / FLOATS_OF_A_THREAD;
-        long blocksPerRow = (threads + BLOCK_THREADS - 1) / BLOCK_THREADS;
+        long blocksPerRow = (threads + CudaTrainEngine.BLOCK_THREADS - 1) / CudaTrainEngine.BLOCK_THREADS;
         programs.set(from, to, elements, rows, per, blocksPerRow)
-                .launch(doubles ? "train_tree_double" : "train_tree_float", made * blocksPerRow, BLOCK_THREADS);
+                .launch(
+                        doubles ? "train_tree_double" : "train_tree_float",
+                        made * blocksPerRow,
+                        CudaTrainEngine.BLOCK_THREADS);
     }
 
     /** {@code left += right}. */
@@ -115,8 +117,8 @@ final class TreeSums implements AutoCloseable {
         programs.set(left, right, elements)
                 .launch(
                         dtype == DType.F64 ? "train_add_double" : "train_add_float",
-                        (elements + BLOCK_THREADS - 1) / BLOCK_THREADS,
-                        BLOCK_THREADS);
+                        (elements + CudaTrainEngine.BLOCK_THREADS - 1) / CudaTrainEngine.BLOCK_THREADS,
+                        CudaTrainEngine.BLOCK_THREADS);
     }
 
     @Override
