@@ -2,6 +2,7 @@
 #pragma once
 
 #ifdef __CUDACC_RTC__
+using uint8_t = unsigned char;
 using uint16_t = unsigned short;
 using uint32_t = unsigned int;
 using uint64_t = unsigned long;

@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -22,6 +23,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** The jar's sources, and their way through NVRTC where that and a driver are installed; a GPU is not needed. */
 class KernelSourceTest {
     private static final int HOPPER = 90;
+    private static final Pattern INTEGER = Pattern.compile("\\bu?int(_\\w+)?\\d+_t\\b");
     private static final Pattern ATOMIC = Pattern.compile("\\batom|\\bred\\.");
 
     @Test
@@ -81,6 +83,22 @@ class KernelSourceTest {
             for (Path file : sources(ending)) {
                 String seen = Files.readString(file).replaceAll("(?s)#ifdef __CUDACC_RTC__(.*?)#else.*?#endif", "$1");
                 assertThat(seen).as(file.toString()).doesNotContain("#include <");
+            }
+        }
+    }
+
+    @Test
+    void everyIntegerOfAFixedSizeHasItsDefinitionForTheRuntimeCompiler() throws IOException {
+        String definitions = "";
+        for (Path file : sources("integers.cuh")) {
+            definitions += Files.readString(file).replaceAll("(?s).*#ifdef __CUDACC_RTC__(.*?)#else.*", "$1");
+        }
+        for (String ending : List.of(".cu", ".cuh")) {
+            for (Path file : sources(ending)) {
+                Matcher used = INTEGER.matcher(Files.readString(file));
+                while (used.find()) {
+                    assertThat(definitions).as(file.toString()).contains("using " + used.group() + " =");
+                }
             }
         }
     }
