@@ -5,7 +5,7 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.NodeKey;
+import dev.kcp.conv.tree.NodeKey;
 import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;

@@ -70,6 +70,8 @@ class ModuleRuleTest {
         doesNotKnow("dev.kcp.tensor..", "dev.kcp.conv..", "dev.kcp.cuda..");
         doesNotKnow("dev.kcp.cuda..", "dev.kcp.conv..");
         doesNotKnow("dev.kcp.conv", "dev.kcp.conv.cpu..", "dev.kcp.conv.cuda..", "dev.kcp.cuda..");
+        doesNotKnow(
+                "dev.kcp.conv.tree..", "dev.kcp.conv", "dev.kcp.conv.cpu..", "dev.kcp.conv.cuda..", "dev.kcp.cuda..");
         doesNotKnow("dev.kcp.conv.cpu..", "dev.kcp.conv.cuda..", "dev.kcp.cuda..");
         doesNotKnow("dev.kcp.conv.cuda..", "dev.kcp.conv.cpu..");
         doesNotKnow("dev.kcp.core..", "dev.kcp.conv.cpu..", "dev.kcp.conv.cuda..", "dev.kcp.cuda..");

@@ -10,7 +10,7 @@ import dev.kcp.conv.ProgramChecks;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
-import dev.kcp.conv.TreeSums;
+import dev.kcp.conv.tree.TreeSums;
 import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
@@ -134,6 +134,7 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public void round(Tensor sums, Tensor dweight, Tensor dbias) {
+        ProgramChecks.round(device(), sums, dweight, dbias);
         TreeSums.store(sums, dweight, dbias);
     }
 

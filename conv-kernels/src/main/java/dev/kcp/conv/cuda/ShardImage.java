@@ -2,8 +2,8 @@ package dev.kcp.conv.cuda;
 
 import dev.kcp.conv.LeafTable.Run;
 import dev.kcp.conv.LeafTable.Share;
-import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.tree.NodeStack;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

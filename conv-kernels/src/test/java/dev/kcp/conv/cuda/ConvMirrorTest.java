@@ -3,10 +3,10 @@ package dev.kcp.conv.cuda;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.conv.ConvChecks;
-import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.cuda.CallArguments.Field;
+import dev.kcp.conv.tree.NodeStack;
 import dev.kcp.cuda.KernelText;
 import dev.kcp.cuda.KernelText.Entry;
 import dev.kcp.cuda.KernelText.Member;

@@ -1,8 +1,8 @@
 package dev.kcp.train.cpu;
 
 import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.TreeSums;
 import dev.kcp.conv.cpu.CpuConvEngine;
+import dev.kcp.conv.tree.TreeSums;
 import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.HostMemory;

@@ -1,8 +1,7 @@
-package dev.kcp.conv;
+package dev.kcp.conv.tree;
 
 import dev.kcp.tensor.BFloat16;
 import dev.kcp.tensor.DType;
-import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.ValueLayout;
@@ -29,14 +28,14 @@ public final class TreeSums {
     }
 
     /**
-     * The one rounding of dweight and dbias: from the tree's root to the type that was asked for.
+     * The one rounding of dweight and dbias: from the tree's root to the type that was asked for, in tensors that the caller
+     * has checked.
      *
      * @param sums FP32 or FP64 {@code [1, planes, C]} on the host, or with no node {@code [0, planes, C]}: zeros
      * @param dweight FP32 or BF16 {@code [C, 4]}, or null
      * @param dbias FP32 or BF16 {@code [C]}, or null
      */
     public static void store(Tensor sums, Tensor dweight, Tensor dbias) {
-        ProgramChecks.round(Device.CPU, sums, dweight, dbias);
         boolean empty = sums.extent(0) == 0;
         for (long c = 0; c < sums.columns(); c++) {
             for (int k = 0; k < 4 && dweight != null; k++) {

@@ -1,4 +1,4 @@
-package dev.kcp.conv;
+package dev.kcp.conv.tree;
 
 /**
  * Names one sum of the reduction tree over a packed batch.

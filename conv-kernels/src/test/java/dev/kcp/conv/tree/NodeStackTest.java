@@ -1,4 +1,4 @@
-package dev.kcp.conv;
+package dev.kcp.conv.tree;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
