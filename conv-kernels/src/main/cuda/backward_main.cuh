@@ -36,7 +36,8 @@ __device__ __forceinline__ void backwardMain(const ConvArgs& a) {
     int group = int(blockIdx.x / tiles);
     int tile = int(blockIdx.x % tiles) * kWarpChannels;
     int warp = int(threadIdx.x >> 5);
-    int tokens = tokensOf(a);
+    // Tables come from the host, which has checked them.
+    int tokens = kTables ? __ldg(a.begin + a.fragments) : tokensOf(a);
     // Lanes past the last channel do the last lane's work again.
     int channel = min(tile + int(threadIdx.x & 31) * kLane, int(a.channels) - kLane);
     BackwardFeed feed(shared.rings[warp], tile, channel, a.channels);
