@@ -4,6 +4,7 @@ import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import java.lang.foreign.ValueLayout;
 import java.util.Optional;
+import java.util.function.IntFunction;
 
 /**
  * What a device said of the first message that was wrong, by {@code complain} in verdict.cuh. The host looks at it whenever
@@ -36,16 +37,16 @@ final class DeviceVerdict implements AutoCloseable {
     }
 
     /**
-     * Nothing while all messages were right.
+     * The text for the first wrong message; nothing while all were right.
      *
-     * @param peers whose number follows in the text
+     * @param names what a peer is called, by its number
      */
-    Optional<String> wrong(String peers) {
+    Optional<String> wrong(IntFunction<String> names) {
         long peer = (long) ValueLayout.JAVA_LONG.varHandle().getVolatile(HostMemory.ALL, at(Word.PEER_PLUS_1)) - 1;
         if (peer < 0) {
             return Optional.empty();
         }
-        return Optional.of("rows from " + peers + " " + peer + " are not those of the call: expectedMessage="
+        return Optional.of("rows from " + names.apply((int) peer) + " are not those of the call: expectedMessage="
                 + get(Word.EXPECTED_NUMBER) + " expectedDigest=" + Long.toHexString(get(Word.EXPECTED_DIGEST))
                 + " message=" + get(Word.NUMBER) + " digest=" + Long.toHexString(get(Word.DIGEST)));
     }

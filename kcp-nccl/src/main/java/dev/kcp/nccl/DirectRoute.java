@@ -159,7 +159,14 @@ final class DirectRoute implements AutoCloseable {
 
     /** What the first wrong message said. */
     Optional<String> wrong() {
-        return mail == null ? Optional.empty() : mail.wrong();
+        return mail == null ? Optional.empty() : mail.wrong(box -> "rank " + rankOf(box) + " of the group");
+    }
+
+    private int rankOf(int box) {
+        return IntStream.range(0, boxes.length)
+                .filter(rank -> boxes[rank] == box)
+                .findFirst()
+                .orElse(NOT_REACHED);
     }
 
     /** Ends every wait on the device. */

@@ -102,7 +102,7 @@ public final class MessageHeaders implements AutoCloseable {
 
     /** What the first wrong header said, or nothing while all were right. */
     public Optional<String> wrong() {
-        return verdict.wrong("rank of the group");
+        return verdict.wrong(rank -> "rank " + rank + " of the group");
     }
 
     @Override

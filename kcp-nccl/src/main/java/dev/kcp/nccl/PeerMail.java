@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.IntFunction;
 
 /**
  * Mailboxes in this GPU's memory, one for each peer, and the kernel that sends to others' and takes out of these. An exchange
@@ -150,9 +151,13 @@ public final class PeerMail implements AutoCloseable {
         programs.set(words).launch("mail_exchange", blocks, BLOCK_THREADS);
     }
 
-    /** What the first wrong message said, or nothing while all were right. */
-    public Optional<String> wrong() {
-        return verdict.wrong("peer");
+    /**
+     * What the first wrong message said, or nothing while all were right.
+     *
+     * @param names what a peer is called, by its number among those of the constructor
+     */
+    public Optional<String> wrong(IntFunction<String> names) {
+        return verdict.wrong(names);
     }
 
     /** Ends every wait on the device, now and from now on; what was under way is lost. */

@@ -236,8 +236,7 @@ public final class StepBench {
 
         @Override
         public void close() {
-            offsets.close();
-            dweight.close();
+            CloseStack.closeAll(dweight, offsets);
         }
     }
 

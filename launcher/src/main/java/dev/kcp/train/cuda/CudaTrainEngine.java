@@ -38,12 +38,11 @@ public final class CudaTrainEngine implements TrainEngine {
     static final int BLOCK_WARPS = BLOCK_THREADS / 32;
     private static final int CHUNK_ELEMENTS = 8;
 
-    private final CudaDevice device;
+    private final CloseStack owned;
     private final CudaStream stream;
     private final CudaConvEngine conv;
     private final CudaPrograms programs;
     private final HostCopies copies;
-    private final Cublas cublas;
     private final TreeSums tree;
     private final TileProducts products;
     private final CudaOptimizer optimizer;
@@ -51,21 +50,22 @@ public final class CudaTrainEngine implements TrainEngine {
     private final GrowingBuffer oneHot;
     private final StepGraph step;
     private NcclCommunicator group;
-    private boolean closed;
 
-    private CudaTrainEngine(CudaDevice device, CudaStream stream, CudaConvEngine conv, Cublas cublas) {
-        this.device = device;
-        this.stream = stream;
-        this.conv = conv;
-        this.cublas = cublas;
-        programs = CudaPrograms.load(CudaTrainEngine.class, stream, "train", ARGUMENT_WORDS);
-        copies = new HostCopies(stream);
-        tree = new TreeSums(stream, programs);
-        products = new TileProducts(stream, cublas, tree);
-        optimizer = new CudaOptimizer(stream, programs, copies);
-        leaves = new GrowingBuffer(stream);
-        oneHot = new GrowingBuffer(stream);
-        step = new StepGraph(stream);
+    /** @param owned takes what is made here, and is taken over once all is made */
+    private CudaTrainEngine(CloseStack owned, int ordinal, Path cublas) {
+        this.owned = owned;
+        stream = owned.push(CudaStream.create(owned.push(CudaDevice.open(ordinal))));
+        conv = owned.push(CudaConvEngine.on(stream, false));
+        programs = owned.push(CudaPrograms.load(CudaTrainEngine.class, stream, "train", ARGUMENT_WORDS));
+        copies = owned.push(new HostCopies(stream));
+        Cublas library = owned.push(new Cublas(stream, cublas));
+        tree = owned.push(new TreeSums(stream, programs));
+        products = owned.push(new TileProducts(stream, library, tree));
+        oneHot = owned.push(new GrowingBuffer(stream));
+        leaves = owned.push(new GrowingBuffer(stream));
+        optimizer = owned.push(new CudaOptimizer(stream, programs, copies));
+        step = owned.push(new StepGraph(stream));
+        owned.push(stream::synchronize);
     }
 
     /**
@@ -76,15 +76,11 @@ public final class CudaTrainEngine implements TrainEngine {
      * @throws dev.kcp.KcpException with code MISSING_DEVICE if driver, device, kernels or cuBLAS are not there
      */
     public static CudaTrainEngine open(int ordinal, Path cublas) {
-        CloseStack made = new CloseStack();
+        CloseStack owned = new CloseStack();
         try {
-            CudaDevice device = made.push(CudaDevice.open(ordinal));
-            CudaStream stream = made.push(CudaStream.create(device));
-            CudaConvEngine conv = made.push(CudaConvEngine.on(stream, false));
-            Cublas products = made.push(new Cublas(stream, cublas));
-            return new CudaTrainEngine(device, stream, conv, products);
+            return new CudaTrainEngine(owned, ordinal, cublas);
         } catch (RuntimeException | Error e) {
-            made.closeAfter(e);
+            owned.closeAfter(e);
             throw e;
         }
     }
@@ -255,24 +251,6 @@ public final class CudaTrainEngine implements TrainEngine {
 
     @Override
     public void close() {
-        if (closed) {
-            return;
-        }
-        closed = true;
-        try (CloseStack owned = new CloseStack()) {
-            owned.push(device);
-            owned.push(stream);
-            owned.push(conv);
-            owned.push(programs);
-            owned.push(copies);
-            owned.push(cublas);
-            owned.push(tree);
-            owned.push(products);
-            owned.push(oneHot);
-            owned.push(leaves);
-            owned.push(optimizer);
-            owned.push(step);
-            owned.push(stream::synchronize);
-        }
+        owned.close();
     }
 }
