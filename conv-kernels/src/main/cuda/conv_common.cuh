@@ -12,7 +12,7 @@ constexpr int kHistory = 3;                       // taps - 1
 constexpr int kLeafRows = 64;
 constexpr int kNever = 0x7fffffff;
 
-// Written by the host, field by field, in dev.kcp.conv.cuda.KernelArguments: the same order, each field 8 bytes.
+// Written by the host, field by field, in dev.kcp.conv.cuda.CallArguments: the same order, each field 8 bytes.
 struct ConvArgs {
     const char* x;
     const char* dy;

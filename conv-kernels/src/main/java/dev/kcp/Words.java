@@ -68,6 +68,7 @@ public final class Words {
             case OutOfMemoryError memory -> "out of memory: " + message;
             case StackOverflowError deep -> "calls are nested too deeply";
             case InterruptedException interrupted -> "interrupted";
+            case LinkageError unread when FileFailures.isOutOfFiles() -> FileFailures.OUT_OF_FILES + ": " + message;
             case NoClassDefFoundError missing -> "a part of the program is missing or does not load: class=" + message;
             default -> message == null ? "it failed without a word" : message;
         };

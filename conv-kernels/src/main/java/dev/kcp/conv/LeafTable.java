@@ -1,6 +1,8 @@
 package dev.kcp.conv;
 
 import dev.kcp.conv.ShardTables.Span;
+import dev.kcp.conv.tree.NodeKey;
+import dev.kcp.conv.tree.NodeStack;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;

@@ -2,6 +2,7 @@ package dev.kcp.conv;
 
 import static dev.kcp.Arguments.present;
 
+import dev.kcp.conv.tree.NodeKey;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

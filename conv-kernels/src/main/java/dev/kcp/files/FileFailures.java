@@ -1,6 +1,7 @@
 package dev.kcp.files;
 
 import java.io.EOFException;
+import java.io.FileInputStream;
 import java.io.IOException;
 import java.nio.channels.ClosedChannelException;
 import java.nio.file.AccessDeniedException;
@@ -10,10 +11,38 @@ import java.nio.file.FileSystemException;
 import java.nio.file.FileSystemLoopException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.NotDirectoryException;
+import java.util.ArrayList;
+import java.util.List;
 
 /** Why a file could not be read or written, in words; the JDK's own messages are often the path alone. */
 public final class FileFailures {
+    /** What to say where {@link #isOutOfFiles()}. */
+    public static final String OUT_OF_FILES = "too many open files (ulimit -n)";
+
+    private static final int FILES_OF_A_START = 12;
+
     private FileFailures() {}
+
+    /** Whether this process cannot open as many files as the start of another one takes: why classes, ports, ranks fail. */
+    public static boolean isOutOfFiles() {
+        List<FileInputStream> opened = new ArrayList<>();
+        try {
+            while (opened.size() < FILES_OF_A_START) {
+                opened.add(new FileInputStream("/dev/null"));
+            }
+            return false;
+        } catch (IOException full) {
+            return true;
+        } finally {
+            for (FileInputStream one : opened) {
+                try {
+                    one.close();
+                } catch (IOException ignored) {
+                    // Nothing was read.
+                }
+            }
+        }
+    }
 
     /** The reason without the path. */
     public static String reason(IOException failure) {

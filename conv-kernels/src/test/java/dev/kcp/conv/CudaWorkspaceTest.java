@@ -3,9 +3,9 @@ package dev.kcp.conv;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaGraph;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.NeedsGpu;
+import dev.kcp.cuda.CudaGraph;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.NeedsGpu;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;

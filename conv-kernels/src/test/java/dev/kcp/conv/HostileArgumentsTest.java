@@ -9,6 +9,8 @@ import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ShardTables.SeamRows;
 import dev.kcp.conv.ShardTables.Span;
 import dev.kcp.conv.cpu.CpuConvEngine;
+import dev.kcp.conv.tree.NodeKey;
+import dev.kcp.conv.tree.NodeStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Memory;

@@ -1,5 +1,6 @@
 package dev.kcp.comm;
 
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
@@ -9,6 +10,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -54,6 +56,8 @@ public final class CallProgress implements AutoCloseable {
         try (FileChannel channel =
                 FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
             channel.truncate(0);
+            // Room before it is mapped: a store to a page that a full disk cannot hold ends the JVM.
+            channel.write(ByteBuffer.allocate(FILE_BYTES));
             file = channel.map(FileChannel.MapMode.READ_WRITE, 0, FILE_BYTES, arena);
         } catch (IOException | RuntimeException e) {
             arena.close();
@@ -70,7 +74,9 @@ public final class CallProgress implements AutoCloseable {
         try {
             return new CallProgress(path);
         } catch (IOException e) {
-            throw new UncheckedIOException("cannot keep the progress of calls: file=" + path, e);
+            throw new UncheckedIOException(
+                    "cannot keep the progress of calls: file=" + path,
+                    new FileSystemException(path.toString(), null, FileFailures.reason(e)));
         }
     }
 

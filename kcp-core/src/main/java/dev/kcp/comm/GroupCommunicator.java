@@ -2,6 +2,7 @@ package dev.kcp.comm;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
@@ -237,8 +238,7 @@ final class GroupCommunicator implements Communicator {
             mesh.wire().dropPayload();
             underWay = null;
         }
-        mesh.close(state, worldRanks);
-        scratch.close();
+        CloseStack.closeAll(scratch, () -> mesh.close(state, worldRanks));
     }
 
     private void checkUsable(Call call) {

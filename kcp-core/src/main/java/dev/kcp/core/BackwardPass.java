@@ -5,6 +5,7 @@ import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Shard;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -122,11 +123,13 @@ final class BackwardPass implements AutoCloseable {
 
     @Override
     public void close() {
-        head.forEach(Tensor::close);
-        tail.forEach(Tensor::close);
-        received.forEach(Tensor::close);
-        if (!done) {
-            sums.forEach(PartialGradients::close);
+        try (CloseStack owned = new CloseStack()) {
+            if (!done) {
+                sums.forEach(owned::push);
+            }
+            received.forEach(owned::push);
+            tail.forEach(owned::push);
+            head.forEach(owned::push);
         }
     }
 }

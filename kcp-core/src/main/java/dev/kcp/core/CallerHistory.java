@@ -5,6 +5,7 @@ import dev.kcp.conv.ConvEngine.Operands;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -162,16 +163,13 @@ final class CallerHistory implements AutoCloseable {
 
     @Override
     public synchronized void close() {
-        if (finalMoves != null) {
-            finalMoves.close();
-            finalMoves = null;
-        }
-        if (gradientMoves != null) {
-            gradientMoves.close();
+        try (CloseStack owned = new CloseStack()) {
+            owned.push(shard);
+            owned.push(gradientMoves);
+            owned.push(finalMoves);
+        } finally {
             gradientMoves = null;
-        }
-        if (shard != null) {
-            shard.close();
+            finalMoves = null;
         }
     }
 }

@@ -8,6 +8,7 @@ import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.RowOps;
 import dev.kcp.core.HaloDirection.Incoming;
 import dev.kcp.core.HaloDirection.Outgoing;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -154,21 +155,17 @@ final class HaloTransfers implements AutoCloseable {
                 try {
                     exchange.await();
                 } finally {
-                    packs.forEach(Tensor::close);
+                    CloseStack.closeAll(packs);
                 }
             };
         } catch (RuntimeException | Error e) {
-            packs.forEach(Tensor::close);
+            CloseStack.closeAll(packs);
             throw e;
         }
     }
 
     @Override
     public void close() {
-        ownRows.close();
-        dense.packing().close();
-        if (pitched != null) {
-            pitched.packing().close();
-        }
+        CloseStack.closeAll(pitched == null ? null : pitched.packing(), dense.packing(), ownRows);
     }
 }

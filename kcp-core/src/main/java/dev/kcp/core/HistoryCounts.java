@@ -1,5 +1,6 @@
 package dev.kcp.core;
 
+import dev.kcp.Digest;
 import dev.kcp.conv.ShardTables;
 import java.nio.ByteBuffer;
 import java.util.Arrays;

@@ -2,6 +2,7 @@ package dev.kcp.core;
 
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvEngine.Operands;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -139,7 +140,7 @@ final class HistoryPool {
 
     synchronized void release() {
         if (references > 0 && --references == 0) {
-            rows.forEach(Tensor::close);
+            CloseStack.closeAll(rows);
         }
     }
 

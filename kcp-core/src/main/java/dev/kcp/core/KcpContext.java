@@ -6,6 +6,7 @@ import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.SiluGradPolicy;
+import dev.kcp.tensor.CloseStack;
 import java.util.Objects;
 
 /**
@@ -298,13 +299,13 @@ public final class KcpContext implements AutoCloseable {
     public void close() {
         if (!closed) {
             closed = true;
-            shard.close();
-            forward.close();
-            backward.close();
-            if (upperTree != null) {
-                upperTree.close();
+            try (CloseStack owned = new CloseStack()) {
+                owned.push(callerHistory);
+                owned.push(upperTree);
+                owned.push(backward);
+                owned.push(forward);
+                owned.push(shard);
             }
-            callerHistory.close();
         }
     }
 }

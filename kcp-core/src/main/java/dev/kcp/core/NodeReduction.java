@@ -5,7 +5,8 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.ConvChecks;
 import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.NodeKey;
+import dev.kcp.conv.tree.NodeKey;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
@@ -254,7 +255,7 @@ public final class NodeReduction implements AutoCloseable {
     }
 
     private void closeBuffers() {
-        buffers.forEach(Tensor::close);
+        CloseStack.closeAll(buffers);
         buffers.clear();
         arrived = null;
     }

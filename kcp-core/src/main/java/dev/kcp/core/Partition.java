@@ -1,7 +1,8 @@
 package dev.kcp.core;
 
-import dev.kcp.conv.NodeStack;
+import dev.kcp.Digest;
 import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.tree.NodeStack;
 import java.nio.ByteBuffer;
 import java.nio.IntBuffer;
 import java.util.ArrayList;

@@ -1,9 +1,9 @@
 package dev.kcp.core;
 
 import dev.kcp.conv.LeafTable;
-import dev.kcp.conv.NodeKey;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.ShardTables.SeamRows;
+import dev.kcp.conv.tree.NodeKey;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

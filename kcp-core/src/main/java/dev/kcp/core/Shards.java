@@ -4,6 +4,7 @@ import dev.kcp.comm.Call;
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.ConvChecks;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;
@@ -122,7 +123,7 @@ public final class Shards {
                 }
             }
         } finally {
-            arrived.forEach(Tensor::close);
+            CloseStack.closeAll(arrived);
         }
     }
 }

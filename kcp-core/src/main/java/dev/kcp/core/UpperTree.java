@@ -1,8 +1,8 @@
 package dev.kcp.core;
 
-import dev.kcp.conv.NodeKey;
-import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.RowOps;
+import dev.kcp.conv.tree.NodeKey;
+import dev.kcp.conv.tree.NodeStack;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;

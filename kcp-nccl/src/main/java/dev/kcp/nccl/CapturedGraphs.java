@@ -1,8 +1,9 @@
 package dev.kcp.nccl;
 
 import dev.kcp.comm.Call;
-import dev.kcp.conv.cuda.CudaGraph;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaGraph;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.tensor.CloseStack;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -49,6 +50,6 @@ final class CapturedGraphs implements AutoCloseable {
     /** Closes those that are open. */
     @Override
     public void close() {
-        List.copyOf(open).forEach(NcclGraph::close);
+        CloseStack.closeAll(List.copyOf(open));
     }
 }

@@ -2,8 +2,7 @@ package dev.kcp.nccl;
 
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.Segment;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.PeerMail;
+import dev.kcp.cuda.CudaStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -160,7 +159,14 @@ final class DirectRoute implements AutoCloseable {
 
     /** What the first wrong message said. */
     Optional<String> wrong() {
-        return mail == null ? Optional.empty() : mail.wrong();
+        return mail == null ? Optional.empty() : mail.wrong(box -> "rank " + rankOf(box) + " of the group");
+    }
+
+    private int rankOf(int box) {
+        return IntStream.range(0, boxes.length)
+                .filter(rank -> boxes[rank] == box)
+                .findFirst()
+                .orElse(NOT_REACHED);
     }
 
     /** Ends every wait on the device. */

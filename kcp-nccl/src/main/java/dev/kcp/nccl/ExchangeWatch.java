@@ -1,8 +1,9 @@
 package dev.kcp.nccl;
 
-import dev.kcp.conv.cuda.CudaDevice;
-import dev.kcp.conv.cuda.CudaEvent;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.tensor.CloseStack;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -99,10 +100,13 @@ final class ExchangeWatch implements AutoCloseable {
             }
         }
         synchronized (this) {
-            queued.forEach(one -> one.event().close());
-            queued.clear();
-            free.forEach(CudaEvent::close);
-            free.clear();
+            try (CloseStack owned = new CloseStack()) {
+                free.forEach(owned::push);
+                queued.forEach(one -> owned.push(one.event()));
+            } finally {
+                queued.clear();
+                free.clear();
+            }
         }
         if (interrupted) {
             Thread.currentThread().interrupt();

@@ -2,8 +2,7 @@ package dev.kcp.nccl;
 
 import dev.kcp.comm.Call;
 import dev.kcp.comm.Segment;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.MessageHeaders;
+import dev.kcp.cuda.CudaStream;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;

@@ -2,6 +2,7 @@ package dev.kcp.nccl;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
+import dev.kcp.cuda.Handles;
 import dev.kcp.files.NativeFolder;
 import java.nio.file.Path;
 import org.bytedeco.cuda.cudart.CUstream_st;
@@ -112,15 +113,15 @@ final class Nccl {
         check("ncclGroupEnd", nccl.ncclGroupEnd(), comm);
     }
 
-    static void send(Address bytes, long count, int peer, ncclComm comm, CUstream_st stream) {
+    static void send(Handles.Address bytes, long count, int peer, ncclComm comm, CUstream_st stream) {
         check("ncclSend", nccl.ncclSend(bytes, count, nccl.ncclInt8, peer, comm, stream), comm);
     }
 
-    static void receive(Address bytes, long count, int peer, ncclComm comm, CUstream_st stream) {
+    static void receive(Handles.Address bytes, long count, int peer, ncclComm comm, CUstream_st stream) {
         check("ncclRecv", nccl.ncclRecv(bytes, count, nccl.ncclInt8, peer, comm, stream), comm);
     }
 
-    static void allReduce(Address elements, long count, boolean doubles, ncclComm comm, CUstream_st stream) {
+    static void allReduce(Handles.Address elements, long count, boolean doubles, ncclComm comm, CUstream_st stream) {
         int type = doubles ? nccl.ncclFloat64 : nccl.ncclFloat32;
         check("ncclAllReduce", nccl.ncclAllReduce(elements, elements, count, type, nccl.ncclSum, comm, stream), comm);
     }
@@ -154,26 +155,6 @@ final class Nccl {
             String text =
                     words == null || words.isNull() ? "" : words.getString().strip();
             return text.isEmpty() ? "" : " (" + text + ")";
-        }
-    }
-
-    /** A device address as the binding wants it; one object serves call after call. */
-    static final class Address extends Pointer {
-        Address() {
-            super((Pointer) null);
-        }
-
-        Address at(long deviceAddress) {
-            address = deviceAddress;
-            return this;
-        }
-    }
-
-    /** A stream that somebody else owns. */
-    static final class Stream extends CUstream_st {
-        Stream(long handle) {
-            super((Pointer) null);
-            address = handle;
         }
     }
 }

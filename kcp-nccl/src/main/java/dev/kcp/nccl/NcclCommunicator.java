@@ -11,11 +11,11 @@ import dev.kcp.comm.PendingExchange;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.Segment;
 import dev.kcp.comm.TcpCommunicator;
-import dev.kcp.conv.cuda.CudaDevice;
-import dev.kcp.conv.cuda.CudaEvent;
-import dev.kcp.conv.cuda.CudaGraph;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.MessageHeaders;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaGraph;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import java.nio.file.Path;
@@ -94,7 +94,7 @@ public final class NcclCommunicator implements Communicator {
     /**
      * Joins the job's communicator of all ranks, as {@link TcpCommunicator#join(RankInfo, Duration)} does for host memory.
      *
-     * @param compute on this rank's GPU, see {@link dev.kcp.conv.cuda.CudaDevice#ordinalFor}
+     * @param compute on this rank's GPU, see {@link dev.kcp.cuda.CudaDevice#ordinalFor}
      */
     public static NcclCommunicator join(RankInfo me, CudaStream compute, Path library, Duration deadline) {
         return join(me, compute, library, deadline, Route.DIRECT);
@@ -333,10 +333,15 @@ public final class NcclCommunicator implements Communicator {
             return;
         }
         closed = true;
+        CloseStack.closeAll(transfers, control, calls, guard, this::leave);
+    }
+
+    /** Together with all ranks, where they are still there. */
+    private void leave() {
         boolean alive = guard.isAlive();
-        // A destroyed graph is what NCCL's own end would wait for.
-        graphs.close();
         try {
+            // A destroyed graph is what NCCL's own end would wait for.
+            graphs.close();
             if (group != null && alive && !underWay) {
                 guard.synchronize(compute);
                 transfers.synchronize();
@@ -347,11 +352,6 @@ public final class NcclCommunicator implements Communicator {
             }
         } catch (KcpException e) {
             control.abort(e.code(), "rank " + worldRank() + " cannot leave: " + e.getMessage());
-        } finally {
-            guard.close();
-            calls.close();
-            control.close();
-            transfers.close();
         }
     }
 }

@@ -2,7 +2,7 @@ package dev.kcp.nccl;
 
 import dev.kcp.comm.Call;
 import dev.kcp.comm.CommunicatorStats;
-import dev.kcp.conv.cuda.CudaGraph;
+import dev.kcp.cuda.CudaGraph;
 import java.util.List;
 
 /**

@@ -3,8 +3,9 @@ package dev.kcp.nccl;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.comm.Segment;
-import dev.kcp.conv.cuda.CudaDevice;
-import dev.kcp.nccl.Nccl.Address;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.Handles;
+import dev.kcp.tensor.CloseStack;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
@@ -16,6 +17,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
+import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.cuda.nccl.ncclComm;
 
 /**
@@ -31,10 +33,10 @@ final class NcclGroup {
     private static final long ABORT_PATIENCE_MILLIS = 500;
 
     private final CudaDevice device;
-    private final Nccl.Stream stream;
+    private final CUstream_st stream;
     private final Duration deadline;
     private final Runnable checkAlive;
-    private final Address address = new Address();
+    private final Handles.Address address = new Handles.Address();
     private final ReentrantLock lock = new ReentrantLock();
     private final ncclComm comm;
     private final int ranks;
@@ -55,7 +57,7 @@ final class NcclGroup {
             Runnable checkAlive) {
         this.ranks = ranks;
         this.device = device;
-        this.stream = new Nccl.Stream(stream);
+        this.stream = Handles.stream(stream);
         this.deadline = deadline;
         this.checkAlive = checkAlive;
         comm = aside("joining the NCCL communicator", () -> Nccl.init(ranks, uniqueId, rank));
@@ -196,8 +198,10 @@ final class NcclGroup {
                 Nccl.end(comm);
                 return null;
             });
-        } catch (KcpException e) {
-            Nccl.abort(comm);
+        } catch (RuntimeException | Error e) {
+            CloseStack abort = new CloseStack();
+            abort.push(() -> Nccl.abort(comm));
+            abort.closeAfter(e);
             throw e;
         }
     }

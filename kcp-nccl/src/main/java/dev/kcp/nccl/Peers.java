@@ -3,7 +3,7 @@ package dev.kcp.nccl;
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
 import dev.kcp.comm.Communicator;
-import dev.kcp.conv.cuda.CudaDevice;
+import dev.kcp.cuda.CudaDevice;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;

@@ -2,9 +2,9 @@ package dev.kcp.nccl;
 
 import dev.kcp.comm.Call;
 import dev.kcp.comm.Segment;
-import dev.kcp.conv.cuda.CudaEvent;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.MessageHeaders;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.tensor.CloseStack;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
@@ -141,11 +141,13 @@ final class Transfers implements AutoCloseable {
             LOG.log(System.Logger.Level.WARNING, "transfers did not end: rank=" + guard.rank());
             return;
         }
-        direct.close(othersAreDone);
-        messages.close();
-        ready.close();
-        captured.close();
-        stream.close();
+        try (CloseStack owned = new CloseStack()) {
+            owned.push(stream);
+            owned.push(captured);
+            owned.push(ready);
+            owned.push(messages);
+            owned.push(() -> direct.close(othersAreDone));
+        }
     }
 
     private boolean isDrained() {

@@ -8,7 +8,7 @@ import dev.kcp.KcpException;
 import dev.kcp.comm.Call;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.NeedsTwoGpus;
+import dev.kcp.cuda.NeedsTwoGpus;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;

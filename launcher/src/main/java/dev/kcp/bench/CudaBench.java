@@ -2,8 +2,8 @@ package dev.kcp.bench;
 
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaEvent;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;

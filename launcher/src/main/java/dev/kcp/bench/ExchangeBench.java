@@ -5,7 +5,7 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaGraph;
+import dev.kcp.cuda.CudaGraph;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclGraph;
 import dev.kcp.tensor.DType;

@@ -10,8 +10,9 @@ import dev.kcp.comm.PendingExchange;
 import dev.kcp.comm.Segment;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaEvent;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import java.util.ArrayList;
@@ -59,10 +60,7 @@ final class HollowExchanges implements Communicator {
         }
 
         void close() {
-            transfers.synchronize();
-            ready.close();
-            done.close();
-            transfers.close();
+            CloseStack.closeAll(transfers, done, ready, transfers::synchronize);
         }
     }
 

@@ -4,6 +4,7 @@ import dev.kcp.conv.CausalConv1d;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -96,6 +97,6 @@ final class OpRuns implements Runnable, AutoCloseable {
 
     @Override
     public void close() {
-        owned.forEach(Tensor::close);
+        CloseStack.closeAll(owned);
     }
 }

@@ -2,8 +2,8 @@ package dev.kcp.bench;
 
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaEvent;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaStream;
 
 /** Times work of one rank on its own device: between events on a GPU's stream, by the clock on the host. */
 interface RankClock {

@@ -6,7 +6,6 @@ import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaGraph;
 import dev.kcp.core.CuSeqlens;
 import dev.kcp.core.KcpContext;
 import dev.kcp.core.KcpConv1d;
@@ -14,8 +13,10 @@ import dev.kcp.core.Layout;
 import dev.kcp.core.PartialGradients;
 import dev.kcp.core.Partition;
 import dev.kcp.core.Saved;
+import dev.kcp.cuda.CudaGraph;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclGraph;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -111,7 +112,7 @@ public final class StepBench {
                 }
             }
         } finally {
-            owned.forEach(Tensor::close);
+            CloseStack.closeAll(owned);
         }
     }
 
@@ -235,8 +236,7 @@ public final class StepBench {
 
         @Override
         public void close() {
-            offsets.close();
-            dweight.close();
+            CloseStack.closeAll(dweight, offsets);
         }
     }
 

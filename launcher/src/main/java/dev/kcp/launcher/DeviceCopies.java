@@ -2,7 +2,7 @@ package dev.kcp.launcher;
 
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.tensor.Tensor;
 import java.util.function.Consumer;
 

@@ -29,6 +29,11 @@ record ExitStatus(int value) {
         return number > 0 && number < SIGNALS.length ? Optional.of("SIG" + SIGNALS[number]) : Optional.empty();
     }
 
+    /** Whether it was told to end, by SIGHUP, SIGINT or SIGTERM: a JVM ends with these codes after it has cleared up. */
+    boolean isAskedToEnd() {
+        return value == SIGNAL_BASE + 1 || value == ExitCode.INTERRUPTED || value == ExitCode.TERMINATED;
+    }
+
     /** {@code was ended by SIGKILL (signal 9)} or {@code exited with code 3}. */
     String describe() {
         return signal().map(name -> "was ended by " + name + " (signal " + (value - SIGNAL_BASE) + ")")

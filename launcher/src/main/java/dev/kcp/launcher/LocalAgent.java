@@ -6,14 +6,13 @@ import dev.kcp.comm.StoreServer;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -43,7 +42,7 @@ public final class LocalAgent {
     private final int attempt;
     private final OutputSink err;
     private final OutputRouting output;
-    private final List<WorkerProcess> workers = new ArrayList<>();
+    private final List<WorkerProcess> workers = new CopyOnWriteArrayList<>();
     private final Semaphore wake = new Semaphore(0);
     private final CountDownLatch finished = new CountDownLatch(1);
     private volatile boolean shutdown;
@@ -119,7 +118,7 @@ public final class LocalAgent {
     private LaunchResult run() {
         Map<String, String> inherited = JobEnvironment.inherited(System.getenv());
         inherited.putAll(spec.environment());
-        Path setsid = Programs.setsid(System.getenv("PATH"));
+        GuardTools tools = GuardTools.find(System.getenv("PATH"));
         output.prepare();
         Thread hook = new Thread(this::endBeforeTheJvm, "kcp-agent-shutdown");
         Runtime.getRuntime().addShutdownHook(hook);
@@ -128,7 +127,7 @@ public final class LocalAgent {
             JobEnvironment job = JobEnvironment.create(spec.ranks(), masterPort.number());
             try (StoreServer opened = StoreServer.start(JobEnvironment.LOOPBACK, 0, job.jobId(), job.secret())) {
                 store = opened;
-                return runIn(folder, job, setsid, inherited);
+                return runIn(folder, job, tools, inherited);
             }
         } finally {
             finished.countDown();
@@ -143,10 +142,12 @@ public final class LocalAgent {
         }
     }
 
-    private LaunchResult runIn(JobFolder folder, JobEnvironment job, Path setsid, Map<String, String> inherited) {
+    private LaunchResult runIn(JobFolder folder, JobEnvironment job, GuardTools tools, Map<String, String> inherited) {
         try {
-            startAll(folder, job, setsid, inherited);
-            return watch();
+            startAll(folder, job, tools, inherited);
+            try (Suspension suspension = new Suspension(workers)) {
+                return watch(suspension);
+            }
         } catch (IOException e) {
             throw new UncheckedIOException("cannot start ranks: started=" + workers.size(), e);
         } finally {
@@ -155,32 +156,38 @@ public final class LocalAgent {
         }
     }
 
-    private void startAll(JobFolder folder, JobEnvironment job, Path setsid, Map<String, String> inherited)
+    private void startAll(JobFolder folder, JobEnvironment job, GuardTools tools, Map<String, String> inherited)
             throws IOException {
         String kept = inherited.getOrDefault(CallLog.VARIABLE, "");
         Path calls = kept.isBlank() ? folder.shared() : Path.of(kept).toAbsolutePath();
         evidence = new Evidence(spec, attempt, folder.shared(), calls);
+        List<Path> folders = folder.ofRanks(spec.ranks());
         for (int rank = 0; rank < spec.ranks() && !shutdown; rank++) {
-            Path scratch = folder.ofRank(rank);
-            List<String> command = spec.command().forRank(rank, Files.createDirectory(scratch.resolve("tmp")));
+            Path scratch = folders.get(rank);
+            List<String> command = spec.command().forRank(rank, scratch.resolve("tmp"));
             Programs.require(command.getFirst(), inherited.get("PATH"));
             Map<String, String> environment = new HashMap<>(inherited);
             environment.putAll(job.of(rank, store.port()));
             environment.put("KCP_RESTART", Integer.toString(attempt));
             environment.put(CallLog.VARIABLE, calls.toString());
             workers.add(WorkerProcess.start(
-                    rank, command, environment, scratch, setsid, spec.grace(), output, wake::release));
+                    rank, command, environment, scratch, tools, spec.grace(), output, wake::release));
         }
     }
 
-    private LaunchResult watch() {
+    private LaunchResult watch(Suspension clock) {
         long timeoutNanos = spec.timeout().map(Duration::toNanos).orElse(Long.MAX_VALUE);
-        long startNanos = System.nanoTime();
+        long startNanos = clock.nanoTime();
         Optional<HangWatch> hangs =
                 spec.hangTimeout().map(limit -> new HangWatch(evidence.calls(), spec.ranks(), limit));
         LastWords lastWords = new LastWords();
+        OrphanReaper orphans = ProcessHandle.current().pid() == 1 ? new OrphanReaper() : null;
         while (!allGone()) {
             pause();
+            clock.heed();
+            if (orphans != null) {
+                orphans.reap(WorkerProcess.liveGuards(workers));
+            }
             boolean failed = false;
             for (WorkerProcess worker : workers) {
                 failed |= worker.poll().filter(RankEnd::failedItself).isPresent();
@@ -188,17 +195,17 @@ public final class LocalAgent {
             if (shutdown) {
                 stopAll(Stop.SHUTDOWN);
             } else if (failed) {
-                if (!store.wasUsed() || lastWords.areOver(workers, System.nanoTime())) {
+                if (!store.wasUsed() || lastWords.areOver(workers, clock.nanoTime())) {
                     stopAll(Stop.FAILURE);
                 }
             } else if (outputClosed) {
                 stopAll(Stop.OUTPUT_CLOSED);
-            } else if (System.nanoTime() - startNanos > timeoutNanos) {
+            } else if (clock.nanoTime() - startNanos > timeoutNanos) {
                 if (stop == Stop.NONE) {
                     evidence.takeThreadDumps(workers);
                 }
                 stopAll(Stop.TIMEOUT);
-            } else if (stop == Stop.NONE && hangs.isPresent() && hangs.get().sees(System.nanoTime())) {
+            } else if (stop == Stop.NONE && hangs.isPresent() && hangs.get().sees(clock.nanoTime())) {
                 insideWhenHung = hangs.get().inside();
                 evidence.takeThreadDumps(workers);
                 stopAll(Stop.HANG);
@@ -233,7 +240,9 @@ public final class LocalAgent {
             return LaunchResult.of(ExitCode.DONE);
         }
         int code = first.get().status().value();
-        boolean keepsCode = workersOfKcp && code >= ExitCode.USAGE && code <= ExitCode.MISSING_DEVICE;
+        boolean isKcps = code >= ExitCode.USAGE && code <= ExitCode.MISSING_DEVICE
+                || first.get().status().isAskedToEnd();
+        boolean keepsCode = workersOfKcp && isKcps;
         return failed(keepsCode ? code : ExitCode.RANK_FAILED, first, Optional.empty(), ends);
     }
 
@@ -308,9 +317,18 @@ public final class LocalAgent {
                 + FailureReport.listed(ranks) + "; it was not ended\n");
     }
 
+    private void killAtOnce() {
+        try {
+            ProcessGroups.signal("KILL", WorkerProcess.liveGroups(workers), "");
+        } catch (IOException e) {
+            // The guards end the ranks once this JVM is gone.
+        }
+    }
+
     private void endBeforeTheJvm() {
         shutdown = true;
         wake.release();
+        Impatience.heed(this::killAtOnce);
         try {
             err.tryWrite("kcp: interrupted, ending the ranks\n", 100);
             Duration limit = spec.grace().plus(SHUTDOWN_SLACK);

@@ -1,5 +1,6 @@
 package dev.kcp.launcher;
 
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.DatagramSocket;
@@ -55,8 +56,9 @@ final class MasterPort implements AutoCloseable {
         }
         // The system has no such ports: one of those that it gives out, which somebody else may then get.
         return claim(MasterPort::given)
-                .orElseThrow(() -> new UncheckedIOException(new IOException(
-                        "no free port: host=" + JobEnvironment.LOOPBACK + " tries=" + TRIES + " range=" + range)));
+                .orElseThrow(() -> new UncheckedIOException(
+                        new IOException((FileFailures.isOutOfFiles() ? FileFailures.OUT_OF_FILES : "no free port")
+                                + ": host=" + JobEnvironment.LOOPBACK + " tries=" + TRIES + " range=" + range)));
     }
 
     /** Tries ports until one is free that no other job has claimed; empty after a hundred. */

@@ -7,7 +7,7 @@ import dev.kcp.comm.TcpCommunicator;
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cpu.CpuConvEngine;
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaDevice;
+import dev.kcp.cuda.CudaDevice;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.nccl.Route;

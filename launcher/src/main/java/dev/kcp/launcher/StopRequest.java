@@ -6,7 +6,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Turns SIGTERM and SIGINT into a question that a run answers when it can: the JVM stays until the run has saved its state
- * and this is closed, or patience ends. The JVM then exits with 128 + the signal.
+ * and this is closed, or patience ends, or a further SIGINT comes. The JVM then exits with 128 + the signal.
  */
 final class StopRequest implements AutoCloseable {
     private final CountDownLatch done = new CountDownLatch(1);
@@ -21,6 +21,7 @@ final class StopRequest implements AutoCloseable {
 
     private void await(Duration patience) {
         asked = true;
+        Impatience.heed(() -> {});
         try {
             done.await(patience.toMillis(), TimeUnit.MILLISECONDS);
         } catch (InterruptedException e) {

@@ -4,7 +4,7 @@ import dev.kcp.bench.BenchRow;
 import dev.kcp.bench.BenchShape;
 import dev.kcp.bench.TrainBench;
 import dev.kcp.comm.Communicator;
-import dev.kcp.conv.NodeStack;
+import dev.kcp.conv.tree.NodeStack;
 import dev.kcp.core.Layout;
 import dev.kcp.train.ModelShape;
 import dev.kcp.train.TrainConfig;

@@ -73,7 +73,16 @@ record TrainJob(
         if (curves != null) {
             reports.write(config, corpus, curves, summary);
         }
-        return loop.wasStopped() ? ExitCode.TERMINATED : ExitCode.DONE;
+        return loop.wasStopped() ? stopped(saving) : ExitCode.DONE;
+    }
+
+    /** Only ranks that were told to end say so: to a launcher the others come after the one that was. */
+    private static int stopped(Saving saving) {
+        if (saving.stopAsked().getAsBoolean()) {
+            return ExitCode.TERMINATED;
+        }
+        Main.note("ended, with the state saved, since another rank was told to end");
+        return ExitCode.RANK_FAILED;
     }
 
     /** Every rank is told of every step, so what comes after one comes before the next. */

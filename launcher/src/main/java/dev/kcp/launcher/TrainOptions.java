@@ -1,6 +1,6 @@
 package dev.kcp.launcher;
 
-import dev.kcp.conv.NodeStack;
+import dev.kcp.conv.tree.NodeStack;
 import dev.kcp.core.Layout;
 import dev.kcp.train.ModelShape;
 import dev.kcp.train.TrainConfig;

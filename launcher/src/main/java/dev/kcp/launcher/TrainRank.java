@@ -6,7 +6,7 @@ import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalCommunicator;
 import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.TcpCommunicator;
-import dev.kcp.conv.cuda.CudaDevice;
+import dev.kcp.cuda.CudaDevice;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclLibrary;
 import dev.kcp.nccl.Route;

@@ -1,10 +1,12 @@
 package dev.kcp.launcher;
 
+import dev.kcp.files.FileFailures;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
@@ -21,6 +23,12 @@ import java.util.stream.Stream;
  * the launcher closes the guard's stdin or dies. Used by the agent's thread only.
  */
 final class WorkerProcess {
+    /** The files in which a guard notes the program's pid, its status, and that its group is over. */
+    static final List<String> NOTES = List.of("pid", "status", "over");
+
+    /** A note is a number and a newline; what follows is room. */
+    static final int NOTE_BYTES = 16;
+
     private static final String GUARD = guardScript();
 
     private final int rank;
@@ -58,8 +66,8 @@ final class WorkerProcess {
      * Starts one rank.
      *
      * @param environment all of the rank's environment
-     * @param scratch an existing folder of this rank
-     * @param setsid the setsid program
+     * @param scratch a folder of this rank, with its {@link #NOTES}
+     * @param tools what guards are made of
      * @param output takes the rank's two pipes
      * @param onExit called from other threads when an output or the guard has ended
      * @throws IOException if the operating system starts no further process
@@ -69,24 +77,26 @@ final class WorkerProcess {
             List<String> command,
             Map<String, String> environment,
             Path scratch,
-            Path setsid,
+            GuardTools tools,
             Duration grace,
             OutputRouting output,
             Runnable onExit)
             throws IOException {
         long graceTenths = Math.ceilDiv(grace.toMillis(), 100);
-        List<String> guarded = new ArrayList<>(List.of(
+        List<String> guarded = new ArrayList<>(tools.session());
+        guarded.addAll(List.of(
                 "/bin/sh",
                 "-c",
                 GUARD,
                 "kcp-guard",
                 Long.toString(graceTenths),
                 scratch.toString(),
-                setsid.toString()));
+                Long.toString(ProcessHandle.current().pid())));
+        guarded.addAll(tools.boundSession());
         guarded.addAll(StandardInput.given(rank, command));
         ProcessBuilder builder = new ProcessBuilder(guarded);
         setVariables(builder.environment(), environment);
-        Process guard = builder.start();
+        Process guard = started(builder);
         OutputTail lastLines = new OutputTail();
         try {
             WorkerProcess worker = new WorkerProcess(
@@ -115,6 +125,15 @@ final class WorkerProcess {
                 own.put(name, value);
             }
         });
+    }
+
+    /** The JDK buries the reason among its own guesses. */
+    private static Process started(ProcessBuilder builder) throws IOException {
+        try {
+            return builder.start();
+        } catch (IOException e) {
+            throw FileFailures.isOutOfFiles() ? new IOException(FileFailures.OUT_OF_FILES, e) : e;
+        }
     }
 
     int rank() {
@@ -167,10 +186,7 @@ final class WorkerProcess {
         OptionalLong program = programPid();
         if (program.isPresent()) {
             try {
-                new ProcessBuilder("/bin/sh", "-c", "kill -s KILL -- \"-$0\"", Long.toString(program.getAsLong()))
-                        .redirectErrorStream(true)
-                        .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                        .start();
+                ProcessGroups.signal("KILL", List.of(program.getAsLong()), "");
             } catch (IOException e) {
                 throw new UncheckedIOException("cannot end rank " + rank, e);
             }
@@ -227,24 +243,42 @@ final class WorkerProcess {
     /** Whether the program is there and no zombie, which waits for its reaper only. */
     private boolean programLives() {
         OptionalLong pid = programPid();
-        if (pid.isEmpty()) {
-            return false;
-        }
-        try {
-            String stat = Files.readString(Path.of("/proc/" + pid.getAsLong() + "/stat"), StandardCharsets.ISO_8859_1);
-            return stat.charAt(stat.lastIndexOf(')') + 2) != 'Z';
-        } catch (IOException gone) {
-            return false;
-        }
+        return pid.isPresent()
+                && ProcessStat.of(pid.getAsLong())
+                        .filter(program -> !program.isZombie())
+                        .isPresent();
     }
 
-    /** The one line of a scratch file, if it has been written to its end. */
+    /** The programs' process groups, as long as their guards have not seen them end; asked from any thread. */
+    static List<Long> liveGroups(List<WorkerProcess> workers) {
+        List<Long> groups = new ArrayList<>();
+        for (WorkerProcess worker : workers) {
+            if (worker.line("over").isEmpty()) {
+                worker.programPid().ifPresent(groups::add);
+            }
+        }
+        return groups;
+    }
+
+    /** Process ids of the guards that the JVM has not seen end. */
+    static List<Long> liveGuards(List<WorkerProcess> workers) {
+        return workers.stream()
+                .filter(worker -> worker.guard.isAlive())
+                .map(worker -> worker.guard.pid())
+                .toList();
+    }
+
+    /** The one line of a note, if it has been written to its end. */
     private Optional<String> line(String name) {
         try {
             String text = Files.readString(scratch.resolve(name), StandardCharsets.US_ASCII);
-            return text.endsWith("\n") ? Optional.of(text.strip()) : Optional.empty();
-        } catch (IOException notYet) {
+            int end = text.indexOf('\n');
+            return end < 0 ? Optional.empty() : Optional.of(text.substring(0, end));
+        } catch (NoSuchFileException removed) {
             return Optional.empty();
+        } catch (IOException e) {
+            // As where too many files are open: without the note nobody would see the rank end.
+            throw new UncheckedIOException("cannot read what the guard of rank " + rank + " noted", e);
         }
     }
 

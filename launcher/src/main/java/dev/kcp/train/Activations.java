@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -142,7 +143,7 @@ final class Activations implements AutoCloseable {
 
     @Override
     public void close() {
-        owned.reversed().forEach(Tensor::close);
+        CloseStack.closeAll(owned);
         owned.clear();
         residual.clear();
         layers.clear();

@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
@@ -87,8 +88,6 @@ public final class AdamW implements AutoCloseable {
 
     @Override
     public void close() {
-        factors.close();
-        second.close();
-        first.close();
+        CloseStack.closeAll(first, second, factors);
     }
 }

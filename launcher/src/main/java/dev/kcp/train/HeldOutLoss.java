@@ -4,6 +4,7 @@ import dev.kcp.comm.Call;
 import dev.kcp.comm.Communicator;
 import dev.kcp.core.KcpContext;
 import dev.kcp.core.Partition;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.MemorySegment;

@@ -1,6 +1,7 @@
 package dev.kcp.train;
 
 import dev.kcp.core.PartialGradients;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -65,8 +66,6 @@ final class MicroSteps implements AutoCloseable {
 
     @Override
     public void close() {
-        end();
-        batchLoss.close();
-        batchGradients.close();
+        CloseStack.closeAll(batchGradients, batchLoss, this::end);
     }
 }

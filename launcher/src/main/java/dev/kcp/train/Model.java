@@ -5,6 +5,7 @@ import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.KcpContext;
 import dev.kcp.core.NodeReduction;
 import dev.kcp.core.Partition;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;
@@ -208,10 +209,6 @@ final class Model implements AutoCloseable {
 
     @Override
     public void close() {
-        lossReduction.close();
-        gradientReduction.close();
-        sums.close();
-        activations.close();
-        shard.close();
+        CloseStack.closeAll(shard, activations, sums, gradientReduction, lossReduction);
     }
 }

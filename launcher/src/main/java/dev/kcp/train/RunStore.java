@@ -2,6 +2,7 @@ package dev.kcp.train;
 
 import dev.kcp.KcpException;
 import dev.kcp.comm.Communicator;
+import dev.kcp.tensor.CloseStack;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.charset.StandardCharsets;
@@ -130,7 +131,6 @@ final class RunStore implements AutoCloseable {
 
     @Override
     public void close() {
-        folder.close();
-        buffers.close();
+        CloseStack.closeAll(buffers, folder);
     }
 }

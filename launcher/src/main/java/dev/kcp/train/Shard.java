@@ -2,6 +2,7 @@ package dev.kcp.train;
 
 import dev.kcp.core.Fragment;
 import dev.kcp.core.Partition;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
@@ -70,8 +71,7 @@ final class Shard implements AutoCloseable {
     @Override
     public void close() {
         if (inputs != null) {
-            inputs.close();
-            targets.close();
+            CloseStack.closeAll(targets, inputs);
             inputs = null;
         }
     }

@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -66,6 +67,6 @@ final class StateBuffers implements AutoCloseable {
 
     @Override
     public void close() {
-        all().forEach(ParameterBuffer::close);
+        CloseStack.closeAll(all());
     }
 }

@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
@@ -70,8 +71,7 @@ final class StepSums implements AutoCloseable {
 
     @Override
     public void close() {
-        close(ownedGradients);
-        close(ownedLosses);
+        CloseStack.closeAll(ownedLosses, ownedGradients);
         ownedGradients = null;
         ownedLosses = null;
     }

@@ -1,7 +1,7 @@
 package dev.kcp.train;
 
-import dev.kcp.conv.NodeKey;
-import dev.kcp.conv.NodeStack;
+import dev.kcp.conv.tree.NodeKey;
+import dev.kcp.conv.tree.NodeStack;
 import dev.kcp.core.Fragment;
 import dev.kcp.core.Partition;
 import java.util.List;

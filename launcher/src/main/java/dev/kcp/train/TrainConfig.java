@@ -1,6 +1,6 @@
 package dev.kcp.train;
 
-import dev.kcp.conv.NodeStack;
+import dev.kcp.conv.tree.NodeStack;
 import dev.kcp.core.Layout;
 import java.util.Objects;
 

@@ -7,6 +7,7 @@ import dev.kcp.core.Fragment;
 import dev.kcp.core.KcpContext;
 import dev.kcp.core.Layout;
 import dev.kcp.core.Partition;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.MemorySegment;

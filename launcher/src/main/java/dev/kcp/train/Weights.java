@@ -1,5 +1,6 @@
 package dev.kcp.train;
 
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 
@@ -48,9 +49,6 @@ public final class Weights implements AutoCloseable {
 
     @Override
     public void close() {
-        values.close();
-        if (forProducts != values) {
-            forProducts.close();
-        }
+        CloseStack.closeAll(values, forProducts == values ? null : forProducts);
     }
 }

@@ -1,18 +1,23 @@
-# One guard per rank: sh -c THIS kcp-guard GRACE_TENTHS SCRATCH SETSID PROGRAM ARGS...
+# One guard per rank: setsid sh -c THIS kcp-guard GRACE_TENTHS SCRATCH LAUNCHER_PID setsid [setpriv ...] PROGRAM ARGS...
 #
 #   launcher ──pipe──> watcher          ends the rank's process group when the pipe closes, which the
 #      │                                launcher does to stop the rank and the kernel does if the launcher dies
 #      └── guard (this shell) ─ waits ─> program   leader of its own session and process group
 #
-# The watcher needs neither launcher nor guard alive, so no single SIGKILL leaves a rank behind.
+# Guard and watcher are in a session of their own, so that neither a terminal's signals nor a SIGKILL to the launcher's
+# process group reaches them. The watcher needs neither launcher nor guard alive, so no single SIGKILL leaves a rank behind.
+# setpriv, where there is one, has the kernel kill the program once its guard is gone: so it ends, too, where launcher,
+# guard and watcher are all killed.
+#
 # SCRATCH/pid holds the program's pid, SCRATCH/status its exit status (128 + n for signal n) once it has ended, and
 # SCRATCH/over the same once its group has ended too. Then the guard holds neither of the rank's outputs any more, and waits
 # for the launcher to let it go: a JVM cuts off what it reads of a process that has ended, even where others still write.
-tenths=$1 scratch=$2 setsid=$3
+# The launcher has made the three files and given them room, so that a disk that fills up later stops nobody; a note is
+# there once it has a newline. A guard that cannot write them all the same ends with the program's status.
+tenths=$1 scratch=$2 launcher=$3
 shift 3
 
-# Caught, not ignored: an ignored signal would stay ignored in the program. A terminal's Ctrl-C reaches this shell
-# too, and it must live on until the program is gone.
+# Caught, not ignored: an ignored signal would stay ignored in the program.
 trap : HUP INT QUIT TERM USR1 USR2
 exec 3<&0 4>&2 </dev/null 2>/dev/null
 
@@ -29,7 +34,7 @@ group_lives() {
 
 # A killed launcher may stay as a zombie until its own parent looks.
 launcher_lives() {
-  read -r line <"/proc/$PPID/stat" || return 1
+  read -r line <"/proc/$launcher/stat" || return 1
   set -- ${line##*) }
   [ "$1" != Z ]
 }
@@ -61,21 +66,30 @@ end_group() {
 watcher=$!
 
 # The inner shell redirects, not this one: dash would print "Killed" and the like to the rank's stderr.
-# The program starts last and keeps the pid that its shell writes down: exec and setsid do not change it.
-/bin/sh -c 'exec 2>&4 3<&- 4>&-; echo "$$" >"$0/pid" && exec "$@"' "$scratch" "$setsid" "$@"
+# The program starts last and keeps the pid that its shell writes down: exec, setsid and setpriv do not change it.
+/bin/sh -c 'exec 2>&4 3<&- 4>&-; echo "$$" 1<>"$0/pid" && exec "$@"' "$scratch" "$@"
 status=$?
-echo "$status" >"$scratch/status"
+echo "$status" 1<>"$scratch/status"
+noted=$?
 exec >/dev/null 4>&-
 
 if read -r program <"$scratch/pid" && group_lives "$program"; then
   end_group "$program"
 fi
 kill -s KILL -- "$watcher"
-echo "$status" >"$scratch/over"
-read -r _ <&3
-# The launcher reads and removes the scratch folder; without a launcher nobody else would.
+if [ "$noted" = 0 ] && echo "$status" 1<>"$scratch/over"; then
+  read -r _ <&3
+fi
+# The launcher reads and removes the job's folder. Without a launcher the guards do it, once each has removed its part; a
+# part without a guard, which was not started any more, is not waited for longer than a rank may take to end.
 if ! launcher_lives; then
   command -p rm -rf -- "$scratch"
-  command -p rmdir -- "${scratch%/*}"
+  job=${scratch%/*}
+  left=$((tenths + 20))
+  while set -- "$job"/rank-*; [ -e "$1" ] && [ "$left" -gt 0 ]; do
+    command -p sleep 0.1
+    left=$((left - 1))
+  done
+  command -p rm -rf -- "$job"
 fi
 exit "$status"

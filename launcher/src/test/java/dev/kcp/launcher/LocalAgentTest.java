@@ -8,6 +8,7 @@ import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -38,7 +39,21 @@ class LocalAgentTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"0, 0", "1, 5", "2, 2", "3, 3", "4, 4", "5, 5", "6, 6", "7, 7", "8, 8", "9, 5", "137, 5", "143, 5"})
+    @CsvSource({
+        "0, 0",
+        "1, 5",
+        "2, 2",
+        "3, 3",
+        "4, 4",
+        "5, 5",
+        "6, 6",
+        "7, 7",
+        "8, 8",
+        "9, 5",
+        "137, 5",
+        "130, 130",
+        "143, 143"
+    })
     void workersOwnCodesAreTheJobs(int worker, int job) {
         LaunchResult result = run(workers(2, "[ $RANK = 0 ] || exit " + worker));
         assertThat(result.exitCode()).isEqualTo(job);
@@ -99,6 +114,12 @@ class LocalAgentTest {
         Path scratch = Path.of(out().strip());
         assertThat(scratch).isAbsolute().doesNotExist();
         assertThat(Files.exists(scratch.getParent().getParent())).isFalse();
+    }
+
+    @Test
+    void rankThatRemovesItsFolderEndsWithItsCode() {
+        LaunchSpec bounded = workers(2, "rm -rf \"${1%/*}\"; exit 3").withTimeout(Eventually.LIMIT);
+        assertThat(run(bounded.withGrace(Duration.ofSeconds(1))).exitCode()).isEqualTo(3);
     }
 
     @Test

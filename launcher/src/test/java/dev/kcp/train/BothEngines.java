@@ -1,6 +1,6 @@
 package dev.kcp.train;
 
-import dev.kcp.conv.NodeKey;
+import dev.kcp.conv.tree.NodeKey;
 import dev.kcp.tensor.BFloat16;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;

@@ -8,6 +8,7 @@ import dev.kcp.comm.RankInfo;
 import dev.kcp.comm.TcpCommunicator;
 import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.Layout;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.train.cpu.CpuTrainEngine;
 import java.io.IOException;
 import java.nio.file.Files;

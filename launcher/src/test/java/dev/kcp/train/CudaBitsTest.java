@@ -2,7 +2,7 @@ package dev.kcp.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.kcp.conv.cuda.NeedsGpu;
+import dev.kcp.cuda.NeedsGpu;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import dev.kcp.train.BothEngines.Both;

@@ -3,7 +3,7 @@ package dev.kcp.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import dev.kcp.conv.cuda.NeedsGpu;
+import dev.kcp.cuda.NeedsGpu;
 import dev.kcp.tensor.BFloat16;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;

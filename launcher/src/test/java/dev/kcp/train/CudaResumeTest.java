@@ -2,9 +2,9 @@ package dev.kcp.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.kcp.conv.cuda.NeedsGpu;
-import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.Layout;
+import dev.kcp.cuda.NeedsGpu;
+import dev.kcp.cuda.NeedsTwoGpus;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

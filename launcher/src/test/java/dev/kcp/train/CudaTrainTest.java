@@ -5,9 +5,9 @@ import static org.assertj.core.api.Assertions.within;
 
 import dev.kcp.comm.Communicator;
 import dev.kcp.comm.LocalRanks;
-import dev.kcp.conv.cuda.NeedsGpu;
 import dev.kcp.core.ExchangeCounts;
 import dev.kcp.core.Layout;
+import dev.kcp.cuda.NeedsGpu;
 import dev.kcp.train.CudaRuns.Run;
 import dev.kcp.train.cpu.CpuTrainEngine;
 import org.junit.jupiter.params.ParameterizedTest;

@@ -5,9 +5,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.kcp.KcpException;
 import dev.kcp.comm.Communicator;
-import dev.kcp.conv.cuda.NeedsGpu;
-import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.Layout;
+import dev.kcp.cuda.NeedsGpu;
+import dev.kcp.cuda.NeedsTwoGpus;
 import dev.kcp.tensor.Tensor;
 import dev.kcp.train.cuda.CudaTrainEngine;
 import java.lang.reflect.InvocationTargetException;

@@ -2,8 +2,8 @@ package dev.kcp.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.kcp.conv.cuda.NeedsTwoGpus;
 import dev.kcp.core.Layout;
+import dev.kcp.cuda.NeedsTwoGpus;
 import dev.kcp.train.CudaRuns.Run;
 import java.util.ArrayList;
 import java.util.List;

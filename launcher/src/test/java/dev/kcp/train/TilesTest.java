@@ -3,7 +3,7 @@ package dev.kcp.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.kcp.conv.NodeKey;
+import dev.kcp.conv.tree.NodeKey;
 import dev.kcp.core.CuSeqlens;
 import dev.kcp.core.Fragment;
 import dev.kcp.core.Layout;

@@ -41,6 +41,8 @@ class DocsTest {
             import dev.kcp.conv.*;
             import dev.kcp.conv.cpu.*;
             import dev.kcp.conv.cuda.*;
+            import dev.kcp.conv.tree.*;
+            import dev.kcp.cuda.*;
             import dev.kcp.core.*;
             import dev.kcp.nccl.*;
             import dev.kcp.tensor.*;

@@ -3,7 +3,7 @@ package dev.kcp.multirank;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.conv.Eventually;
-import dev.kcp.conv.cuda.NeedsTwoGpus;
+import dev.kcp.cuda.NeedsTwoGpus;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

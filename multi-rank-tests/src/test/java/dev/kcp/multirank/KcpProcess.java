@@ -14,6 +14,8 @@ import java.util.UUID;
 
 /** A {@code kcp} command in a JVM of its own, as a user would start it, with its output in files. */
 public final class KcpProcess implements AutoCloseable {
+    private static final String MAIN = "dev.kcp.launcher.Main";
+
     private final Process process;
     private final Path folder;
     private final String tag;
@@ -42,23 +44,38 @@ public final class KcpProcess implements AutoCloseable {
     }
 
     public static KcpProcess start(Map<String, String> environment, String... args) {
-        return start("dev.kcp.launcher.Main", environment, args);
+        return start(List.of(), List.of(), MAIN, environment, args);
     }
 
     /** Starts another main class in the command's place. */
     public static KcpProcess startMain(String mainClass, String... args) {
-        return start(mainClass, Map.of(), args);
+        return start(List.of(), List.of(), mainClass, Map.of(), args);
     }
 
-    private static KcpProcess start(String mainClass, Map<String, String> environment, String... args) {
-        List<String> command = new ArrayList<>(List.of(
+    /**
+     * Starts the command through another one, such as setsid.
+     *
+     * @param before words before the JVM's own
+     * @param flags further flags of the JVM
+     */
+    static KcpProcess startThrough(List<String> before, List<String> flags, String... args) {
+        return start(before, flags, MAIN, Map.of(), args);
+    }
+
+    private static KcpProcess start(
+            List<String> before,
+            List<String> flags,
+            String mainClass,
+            Map<String, String> environment,
+            String... args) {
+        List<String> command = new ArrayList<>(before);
+        command.addAll(List.of(
                 ProcessHandle.current().info().command().orElseThrow(),
                 "--add-modules=jdk.incubator.vector",
                 "--enable-native-access=ALL-UNNAMED",
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                System.getProperty("java.class.path"),
-                mainClass));
+                "-XX:TieredStopAtLevel=1"));
+        command.addAll(flags);
+        command.addAll(List.of("-cp", System.getProperty("java.class.path"), mainClass));
         command.addAll(List.of(args));
         try {
             Path folder = Files.createTempDirectory("kcp-test-");

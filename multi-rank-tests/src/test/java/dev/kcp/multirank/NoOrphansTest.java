@@ -1,14 +1,18 @@
 package dev.kcp.multirank;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.kcp.conv.Eventually;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;
@@ -36,8 +40,13 @@ class NoOrphansTest {
     }
 
     private static void signal(String name, long pid) {
+        signal(name, List.of(pid));
+    }
+
+    private static void signal(String name, List<Long> pids) {
+        String words = pids.stream().map(pid -> " " + pid).collect(Collectors.joining());
         try {
-            new ProcessBuilder("/bin/sh", "-c", "kill -s " + name + " " + pid)
+            new ProcessBuilder("/bin/sh", "-c", "kill -s " + name + " --" + words)
                     .start()
                     .waitFor();
         } catch (IOException e) {
@@ -72,10 +81,42 @@ class NoOrphansTest {
 
     /** Case 81: no hook runs, and all end. */
     @Test
-    void killedLauncherLeavesNobody() {
-        try (KcpProcess kcp = start(3, STUBBORN)) {
+    void killedLauncherLeavesNobodyAndNoFolder() {
+        try (KcpProcess kcp = start(3, "echo $KCP_CALLS_DIR; " + STUBBORN)) {
             awaitReady(kcp, 3);
+            Path shared = Path.of(kcp.out().lines().findFirst().orElseThrow().replaceFirst("\\[rank \\d] ", ""));
+            assertThat(shared.getParent()).isDirectory();
             signal("KILL", kcp.pid());
+            assertNobodyLeft(kcp);
+            assertThat(shared.getParent()).doesNotExist();
+        }
+    }
+
+    /** As timeout -s KILL does, and a shell's kill -9 %1. */
+    @Test
+    void killedProcessGroupOfTheLauncherLeavesNobody() {
+        try (KcpProcess kcp = KcpProcess.startThrough(
+                List.of("setsid"), List.of(), "run", "-n", "2", "--grace", "1", "--", "/bin/sh", "-c", STUBBORN)) {
+            awaitReady(kcp, 2);
+            signal("KILL", -kcp.pid());
+            assertNobodyLeft(kcp);
+        }
+    }
+
+    @Test
+    void killedLauncherGuardsAndWatchersLeaveNoProgram() throws IOException {
+        Path setpriv = Path.of("/usr/bin/setpriv");
+        assumeTrue(Files.exists(setpriv)
+                && Files.readString(setpriv, StandardCharsets.ISO_8859_1).contains("pdeathsig"));
+        try (KcpProcess kcp = start(2, "echo ready; exec sleep 300")) {
+            awaitReady(kcp, 2);
+            List<Long> others = new ArrayList<>(kcp.processes().stream()
+                    .filter(found -> !found.command().equals("sleep 300"))
+                    .map(LiveProcesses.Found::pid)
+                    .toList());
+            assertThat(others).hasSize(5);
+            // Watchers before the launcher: none is to see it go.
+            signal("KILL", others.reversed());
             assertNobodyLeft(kcp);
         }
     }
@@ -199,6 +240,20 @@ class NoOrphansTest {
             KcpProcess.Result result = kcp.await();
             assertThat(result.exitCode()).isZero();
             assertThat(result.err()).contains("left its rank's session").contains("rank 0");
+        }
+    }
+
+    @Test
+    void tooFewOpenFilesAreNamedAndLeaveNobody() {
+        List<String> fewFiles = List.of("/bin/sh", "-c", "ulimit -n 120; exec \"$@\"", "shell");
+        try (KcpProcess kcp =
+                KcpProcess.startThrough(fewFiles, List.of(), "run", "-n", "60", "--grace", "1", "--", "sleep", "300")) {
+            KcpProcess.Result result = kcp.await();
+            assertThat(result.exitCode()).isEqualTo(1);
+            assertThat(result.err())
+                    .startsWith("kcp: cannot start ranks: started=")
+                    .endsWith(" cause=too many open files (ulimit -n)\n");
+            assertNobodyLeft(kcp);
         }
     }
 

@@ -51,4 +51,31 @@ class TrainStateTest {
             }
         }
     }
+
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1})
+    void sigtermToOneOfTwoRanksSavesTheStateEndsWith143AndNamesThatRank(int rank) throws IOException {
+        Path text = Files.writeString(folder.resolve("text.txt"), "one rank sends\nrows to the next\n\n".repeat(50));
+        Path states = folder.resolve("states");
+        String java = ProcessHandle.current().info().command().orElseThrow();
+        try (KcpProcess kcp = new SavingRun(text, states, 256, 1_000_000, 1_000_000).start(2)) {
+            Eventually.reach("the first step", () -> kcp.out().contains("step ") || !kcp.isAlive());
+            long pid = kcp.processes().stream()
+                    .filter(found -> found.isRank(rank) && found.command().startsWith(java))
+                    .findFirst()
+                    .orElseThrow()
+                    .pid();
+            assertThat(ProcessHandle.of(pid).orElseThrow().destroy()).isTrue();
+            KcpProcess.Result result = kcp.await();
+            assertThat(result.exitCode()).as(result.err()).isEqualTo(143);
+            assertThat(result.err())
+                    .contains("kcp: rank " + rank + " was ended by SIGTERM (signal 15) after ")
+                    .contains(" pid=" + pid + "\n")
+                    .contains("kcp:   rank " + (1 - rank) + " exited with code 5\n");
+        }
+        try (var saved = Files.list(states)) {
+            assertThat(saved.filter(file -> file.toString().endsWith(".safetensors")))
+                    .hasSize(1);
+        }
+    }
 }

@@ -10,7 +10,8 @@ import dev.kcp.conv.ProgramChecks;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
-import dev.kcp.conv.TreeSums;
+import dev.kcp.conv.tree.TreeSums;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
@@ -133,6 +134,7 @@ public final class CpuConvEngine implements ConvEngine {
 
     @Override
     public void round(Tensor sums, Tensor dweight, Tensor dbias) {
+        ProgramChecks.round(device(), sums, dweight, dbias);
         TreeSums.store(sums, dweight, dbias);
     }
 
@@ -273,11 +275,13 @@ public final class CpuConvEngine implements ConvEngine {
     public synchronized void close() {
         if (!closed) {
             closed = true;
-            workers.close();
-            for (Scratch own : scratch) {
-                own.close();
+            try (CloseStack owned = new CloseStack()) {
+                owned.push(ownSpace);
+                for (Scratch own : scratch) {
+                    owned.push(own);
+                }
+                owned.push(workers);
             }
-            ownSpace.close();
         }
     }
 }

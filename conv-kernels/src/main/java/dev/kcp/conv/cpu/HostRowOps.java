@@ -2,7 +2,7 @@ package dev.kcp.conv.cpu;
 
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.RowTable;
-import dev.kcp.conv.TreeSums;
+import dev.kcp.conv.tree.TreeSums;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Tensor;

@@ -1,5 +1,6 @@
 package dev.kcp.conv.cpu;
 
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import java.util.ArrayList;
@@ -52,7 +53,7 @@ final class Scratch implements AutoCloseable {
     /** Forgets all sums taken, and makes each block of sums at least this long. */
     void beginSums(long bytes) {
         if (sumBlockBytes < bytes) {
-            sumBlocks.forEach(Memory::close);
+            CloseStack.closeAll(sumBlocks);
             sumBlocks.clear();
             sumBlockBytes = bytes;
         }
@@ -81,9 +82,9 @@ final class Scratch implements AutoCloseable {
 
     @Override
     public void close() {
-        ring.close();
-        sumBlocks.forEach(Memory::close);
+        CloseStack.closeAll(sumBlocks);
         sumBlocks.clear();
+        ring.close();
         sumBlocksTaken = 0;
     }
 }

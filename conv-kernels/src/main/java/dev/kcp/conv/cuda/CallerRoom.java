@@ -1,5 +1,6 @@
 package dev.kcp.conv.cuda;
 
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.tensor.Memory;
 
 /**

@@ -10,8 +10,15 @@ import dev.kcp.conv.ProgramChecks;
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
-import dev.kcp.conv.cuda.KernelArguments.Field;
-import dev.kcp.conv.cuda.KernelModule.Origin;
+import dev.kcp.conv.cuda.CallArguments.Field;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.CudaEvent;
+import dev.kcp.cuda.CudaGraph;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.KernelModule.Origin;
+import dev.kcp.cuda.Launcher;
+import dev.kcp.cuda.PinnedBlocks;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Memory;
@@ -29,9 +36,8 @@ import java.util.List;
  */
 public final class CudaConvEngine implements ConvEngine {
     private final CudaStream stream;
-    private final CudaDevice ownedDevice;
-    private final Kernels kernels;
-    private final CallArguments arguments = new CallArguments();
+    private final CloseStack owned;
+    private final CallArguments arguments;
     private final ProgramLaunches launches;
     private final PinnedBlocks pinned;
     private final CudaRowOps rowOps;
@@ -41,15 +47,21 @@ public final class CudaConvEngine implements ConvEngine {
 
     private boolean closed;
 
-    private CudaConvEngine(CudaStream stream, CudaDevice ownedDevice, boolean checked, Origin origin) {
+    /** @param owned what is closed after everything that is made here; taken over */
+    private CudaConvEngine(CudaStream stream, CloseStack owned, boolean checked, Origin origin) {
         this.stream = stream;
-        this.ownedDevice = ownedDevice;
-        kernels = new Kernels(stream.device(), origin);
-        launches = new ProgramLaunches(kernels, new Launcher(stream, arguments.address(), checked));
-        pinned = new PinnedBlocks(stream.device());
-        rowOps = new CudaRowOps(stream, pinned, checked, origin);
+        this.owned = owned;
+        Kernels kernels = owned.push(new Kernels(stream.device(), origin));
+        Launcher launcher = owned.push(new Launcher(stream, CallArguments.FIELDS, checked));
+        arguments = new CallArguments(launcher);
+        launches = new ProgramLaunches(kernels, launcher);
+        pinned = owned.push(new PinnedBlocks(stream.device()));
+        rowOps = owned.push(new CudaRowOps(stream, pinned, checked, origin));
+        // Kernels, arguments and blocks may be in use until then.
+        owned.push(stream::synchronize);
+        offsetCheck = checked ? owned.push(new OffsetCheck(stream, kernels)) : null;
         ownRoom = new OwnRoom(stream);
-        offsetCheck = checked ? new OffsetCheck(stream, kernels) : null;
+        owned.push(ownRoom::free);
     }
 
     /**
@@ -66,7 +78,7 @@ public final class CudaConvEngine implements ConvEngine {
 
     /** As above, from the given kernels. */
     static CudaConvEngine on(CudaStream stream, boolean checked, Origin origin) {
-        return new CudaConvEngine(stream, null, checked, origin);
+        return make(stream, new CloseStack(), checked, origin);
     }
 
     /**
@@ -75,16 +87,22 @@ public final class CudaConvEngine implements ConvEngine {
      * @param ordinal the device's number among the visible ones
      */
     public static CudaConvEngine open(int ordinal) {
-        CudaDevice device = CudaDevice.open(ordinal);
-        CudaStream stream = null;
+        CloseStack owned = new CloseStack();
+        CudaStream stream;
         try {
-            stream = CudaStream.create(device);
-            return new CudaConvEngine(stream, device, false, Origin.BUILT_OR_COMPILED);
-        } catch (RuntimeException e) {
-            if (stream != null) {
-                stream.close();
-            }
-            device.close();
+            stream = owned.push(CudaStream.create(owned.push(CudaDevice.open(ordinal))));
+        } catch (RuntimeException | Error e) {
+            owned.closeAfter(e);
+            throw e;
+        }
+        return make(stream, owned, false, Origin.BUILT_OR_COMPILED);
+    }
+
+    private static CudaConvEngine make(CudaStream stream, CloseStack owned, boolean checked, Origin origin) {
+        try {
+            return new CudaConvEngine(stream, owned, checked, origin);
+        } catch (RuntimeException | Error e) {
+            owned.closeAfter(e);
             throw e;
         }
     }
@@ -368,23 +386,7 @@ public final class CudaConvEngine implements ConvEngine {
 
     @Override
     public synchronized void close() {
-        if (closed) {
-            return;
-        }
         closed = true;
-        ownRoom.free();
-        if (offsetCheck != null) {
-            offsetCheck.close();
-        }
-        stream.synchronize();
-        rowOps.close();
-        pinned.close();
-        launches.close();
-        arguments.close();
-        kernels.close();
-        if (ownedDevice != null) {
-            stream.close();
-            ownedDevice.close();
-        }
+        owned.close();
     }
 }

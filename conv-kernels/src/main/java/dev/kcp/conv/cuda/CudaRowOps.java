@@ -1,34 +1,36 @@
 package dev.kcp.conv.cuda;
 
-import static dev.kcp.conv.cuda.Driver.check;
-
 import dev.kcp.conv.RowOps;
 import dev.kcp.conv.RowTable;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.KernelModule;
+import dev.kcp.cuda.Launcher;
+import dev.kcp.cuda.PinnedBlocks;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.util.List;
-import jcuda.driver.CUDA_MEMCPY2D;
-import jcuda.driver.CUmemorytype;
-import jcuda.driver.JCudaDriver;
 import org.bytedeco.cuda.cudart.CUfunc_st;
 
 /** Row operations on one GPU, queued on the engine's stream unless a call names another. */
 final class CudaRowOps implements RowOps, AutoCloseable {
     private static final int CHUNK_BYTES = 16;
-    private static final int BLOCK_THREADS = 256;
-    private static final int SOURCES = MOST_SOURCES;
-    private static final int TARGETS = MOST_TARGETS;
-    /** Words of {@code MoveArgs}, the longer of the two argument blocks. */
-    private static final int WORDS = 2 + 2 * SOURCES + 2 * TARGETS;
+    static final int BLOCK_THREADS = 256;
+    // Fields of MoveArgs in rows.cu, the longer of the two arguments.
+    static final int MOVES = 0;
+    static final int SOURCE = 1;
+    static final int SOURCE_PITCH = SOURCE + MOST_SOURCES;
+    static final int TARGET = SOURCE_PITCH + MOST_SOURCES;
+    static final int TARGET_PITCH = TARGET + MOST_TARGETS;
+    static final int ROW_CHUNKS = TARGET_PITCH + MOST_TARGETS;
+    static final int WORDS = ROW_CHUNKS + 1;
 
     private final CudaStream stream;
     private final PinnedBlocks pinned;
-    private final Memory arguments = Memory.allocateHost((long) WORDS * Long.BYTES);
     private final Launcher launcher;
     private final KernelModule module;
     private final CUfunc_st move;
@@ -38,8 +40,8 @@ final class CudaRowOps implements RowOps, AutoCloseable {
     CudaRowOps(CudaStream stream, PinnedBlocks pinned, boolean checked, KernelModule.Origin origin) {
         this.stream = stream;
         this.pinned = pinned;
-        launcher = new Launcher(stream, arguments.address(), checked);
-        module = KernelModule.load(stream.device(), "rows", origin);
+        launcher = new Launcher(stream, WORDS, checked);
+        module = KernelModule.load(CudaRowOps.class, stream.device(), "rows", origin);
         move = module.function("rows_move", 0);
         addFloats = module.function("rows_add_float", 0);
         addDoubles = module.function("rows_add_double", 0);
@@ -110,19 +112,19 @@ final class CudaRowOps implements RowOps, AutoCloseable {
         if (moves.length() == 0) {
             return;
         }
-        set(0, own(moves).memory.address());
+        launcher.set(MOVES, own(moves).memory.address());
         for (int i = 0; i < sources.size(); i++) {
             Tensor source = sources.get(i);
-            set(1 + i, source == null || source.rows() == 0 ? 0 : source.address());
-            set(1 + SOURCES + i, source == null ? 0 : source.pitchBytes());
+            launcher.set(SOURCE + i, source == null || source.rows() == 0 ? 0 : source.address());
+            launcher.set(SOURCE_PITCH + i, source == null ? 0 : source.pitchBytes());
         }
         for (int i = 0; i < targets.size(); i++) {
             Tensor target = targets.get(i);
-            set(1 + 2 * SOURCES + i, target == null || target.rows() == 0 ? 0 : target.address());
-            set(1 + 2 * SOURCES + TARGETS + i, target == null ? 0 : target.pitchBytes());
+            launcher.set(TARGET + i, target == null || target.rows() == 0 ? 0 : target.address());
+            launcher.set(TARGET_PITCH + i, target == null ? 0 : target.pitchBytes());
         }
         long chunks = rowBytes / CHUNK_BYTES;
-        set(WORDS - 1, chunks);
+        launcher.set(ROW_CHUNKS, chunks);
         int blocks = Math.clamp((chunks + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, 8);
         stream.device().makeCurrent();
         launcher.queue(queue);
@@ -140,10 +142,7 @@ final class CudaRowOps implements RowOps, AutoCloseable {
             return;
         }
         long elements = rows.elements() / rows.extent(0);
-        set(0, own(additions).memory.address());
-        set(1, additions.length());
-        set(2, rows.address());
-        set(3, elements);
+        launcher.setAll(own(additions).memory.address(), additions.length(), rows.address(), elements);
         boolean doubles = rows.dtype() == DType.F64;
         stream.device().makeCurrent();
         launcher.launch(
@@ -165,17 +164,13 @@ final class CudaRowOps implements RowOps, AutoCloseable {
             return;
         }
         long elementBytes = from.dtype().bytes();
-        CUDA_MEMCPY2D copy = new CUDA_MEMCPY2D();
-        copy.srcMemoryType = CUmemorytype.CU_MEMORYTYPE_DEVICE;
-        copy.srcDevice = Handles.device(from.address() + fromColumn * elementBytes);
-        copy.srcPitch = from.pitchBytes();
-        copy.dstMemoryType = CUmemorytype.CU_MEMORYTYPE_DEVICE;
-        copy.dstDevice = Handles.device(to.address() + toColumn * elementBytes);
-        copy.dstPitch = to.pitchBytes();
-        copy.WidthInBytes = columns * elementBytes;
-        copy.Height = from.rows();
-        stream.device().makeCurrent();
-        check("cuMemcpy2DAsync", JCudaDriver.cuMemcpy2DAsync(copy, stream.jcuda()));
+        stream.copyRows(
+                from.address() + fromColumn * elementBytes,
+                from.pitchBytes(),
+                to.address() + toColumn * elementBytes,
+                to.pitchBytes(),
+                columns * elementBytes,
+                from.rows());
     }
 
     @Override
@@ -185,14 +180,8 @@ final class CudaRowOps implements RowOps, AutoCloseable {
                 tensor.address(), (byte) 0, tensor.elements() * tensor.dtype().bytes());
     }
 
-    private void set(int word, long value) {
-        HostMemory.ALL.set(ValueLayout.JAVA_LONG, arguments.address() + (long) word * Long.BYTES, value);
-    }
-
     @Override
     public void close() {
-        module.close();
-        launcher.close();
-        arguments.close();
+        CloseStack.closeAll(launcher, module);
     }
 }

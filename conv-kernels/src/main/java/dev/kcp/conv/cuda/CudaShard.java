@@ -2,7 +2,9 @@ package dev.kcp.conv.cuda;
 
 import dev.kcp.conv.Shard;
 import dev.kcp.conv.ShardTables;
-import dev.kcp.conv.cuda.KernelArguments.Field;
+import dev.kcp.conv.cuda.CallArguments.Field;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.PinnedBlocks;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
@@ -122,7 +124,7 @@ final class CudaShard implements Shard {
         }
     }
 
-    void set(KernelArguments arguments) {
+    void set(CallArguments arguments) {
         checkOpen();
         long begin = beginAddress.getAsLong();
         arguments.set(Field.BEGIN, begin);

@@ -1,5 +1,7 @@
 package dev.kcp.conv.cuda;
 
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.Memory;
 import java.util.ArrayList;
 import java.util.List;
@@ -43,7 +45,7 @@ final class GraphRoom implements WorkRoom {
 
     @Override
     public void close() {
-        taken.forEach(Memory::close);
+        CloseStack.closeAll(taken);
         taken.clear();
     }
 }

@@ -1,18 +1,18 @@
 package dev.kcp.conv.cuda;
 
-import dev.kcp.conv.cuda.KernelModule.Origin;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.KernelModule;
+import dev.kcp.cuda.KernelModule.Origin;
+import dev.kcp.tensor.CloseStack;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.bytedeco.cuda.cudart.CUfunc_st;
 
 /** The kernels of one device, each looked up once. */
 final class Kernels implements AutoCloseable {
     /** A kernel that can be launched. */
-    record Kernel(ConvProgram program, CUfunc_st function) {
-        String name() {
-            return program.entry();
-        }
-    }
+    record Kernel(ConvProgram program, String name, CUfunc_st function) {}
 
     private final CudaDevice device;
     private final Origin origin;
@@ -33,19 +33,23 @@ final class Kernels implements AutoCloseable {
     }
 
     Kernel get(ConvProgram program) {
-        return kernels.computeIfAbsent(
-                program,
-                missing ->
-                        new Kernel(missing, module(missing.file()).function(missing.entry(), missing.sharedBytes())));
+        Kernel kernel = kernels.get(program);
+        if (kernel == null) {
+            String entry = program.entry();
+            kernel = new Kernel(program, entry, module(program.file()).function(entry, program.sharedBytes()));
+            kernels.put(program, kernel);
+        }
+        return kernel;
     }
 
     private KernelModule module(String file) {
-        return modules.computeIfAbsent(file, name -> KernelModule.load(device, name, origin));
+        return modules.computeIfAbsent(file, name -> KernelModule.load(Kernels.class, device, name, origin));
     }
 
     @Override
     public void close() {
-        modules.values().forEach(KernelModule::close);
+        List<KernelModule> loaded = List.copyOf(modules.values());
         modules.clear();
+        CloseStack.closeAll(loaded);
     }
 }

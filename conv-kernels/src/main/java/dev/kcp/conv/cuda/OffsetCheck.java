@@ -1,8 +1,11 @@
 package dev.kcp.conv.cuda;
 
 import dev.kcp.conv.ConvChecks;
-import dev.kcp.conv.cuda.KernelArguments.Field;
+import dev.kcp.conv.cuda.CallArguments.Field;
 import dev.kcp.conv.cuda.Kernels.Kernel;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.Launcher;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.lang.foreign.ValueLayout;
@@ -12,18 +15,17 @@ final class OffsetCheck implements AutoCloseable {
     /** The kernel's result: index of the first wrong offset or -1, the offset before it, the one there, the last of all. */
     private static final int RESULT_INTS = 4;
 
-    private static final int THREADS = 1024;
+    static final int THREADS = 1024;
 
     private final CudaStream stream;
     private final Kernel kernel;
-    private final KernelArguments arguments = new KernelArguments();
     private final Launcher launcher;
     private final Tensor result;
 
     OffsetCheck(CudaStream stream, Kernels kernels) {
         this.stream = stream;
         kernel = kernels.get(ConvProgram.checkOffsets());
-        launcher = new Launcher(stream, arguments.address(), true);
+        launcher = new Launcher(stream, CallArguments.FIELDS, true);
         result = stream.zeros(DType.I32, RESULT_INTS);
     }
 
@@ -35,10 +37,10 @@ final class OffsetCheck implements AutoCloseable {
      * @throws IllegalArgumentException as {@link ConvChecks#offsets} on the host
      */
     void run(Tensor cuSeqlens, long rows, boolean allowSlack) {
-        arguments.clear();
-        arguments.set(Field.BEGIN, cuSeqlens.address());
-        arguments.set(Field.FRAGMENTS, cuSeqlens.columns() - 1);
-        arguments.set(Field.OUT, result.address());
+        launcher.clear();
+        launcher.set(Field.BEGIN.ordinal(), cuSeqlens.address());
+        launcher.set(Field.FRAGMENTS.ordinal(), cuSeqlens.columns() - 1);
+        launcher.set(Field.OUT.ordinal(), result.address());
         launcher.launch(kernel.name(), kernel.function(), 1, 1, THREADS, 1, 0, false);
         try (Tensor host = stream.download(result)) {
             int[] found = host.segment().toArray(ValueLayout.JAVA_INT);
@@ -51,8 +53,6 @@ final class OffsetCheck implements AutoCloseable {
 
     @Override
     public void close() {
-        result.close();
-        launcher.close();
-        arguments.close();
+        CloseStack.closeAll(launcher, result);
     }
 }

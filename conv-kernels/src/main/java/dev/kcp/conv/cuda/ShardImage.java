@@ -2,8 +2,8 @@ package dev.kcp.conv.cuda;
 
 import dev.kcp.conv.LeafTable.Run;
 import dev.kcp.conv.LeafTable.Share;
-import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.ShardTables;
+import dev.kcp.conv.tree.NodeStack;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -14,9 +14,9 @@ import java.util.List;
  * scratch, which {@code reduce} sums on; a broken one writes the nodes and shares that can be made of it right away.
  */
 final class ShardImage {
-    private static final int GROUP_LEAVES = 8;
-    private static final int WARP_LEAVES = 2;
-    private static final int NEVER = Integer.MAX_VALUE;
+    static final int GROUP_LEAVES = 8;
+    static final int WARP_LEAVES = 2;
+    static final int NEVER = Integer.MAX_VALUE;
     /** Integers of a 16-byte access; each table begins at a multiple. */
     private static final int ALIGNMENT = 4;
 

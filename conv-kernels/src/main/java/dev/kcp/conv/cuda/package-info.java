@@ -1,5 +1,5 @@
 /**
- * The convolution's programs on NVIDIA GPUs, and what they need of the driver: devices, streams, events, graphs. The kernels
- * lie in {@code src/main/cuda}.
+ * The convolution on NVIDIA GPUs: which kernels a call needs, their arguments and their launches. The kernels lie in
+ * {@code src/main/cuda}.
  */
 package dev.kcp.conv.cuda;

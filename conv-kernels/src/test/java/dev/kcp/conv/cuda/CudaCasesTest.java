@@ -10,6 +10,8 @@ import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Eventually;
 import dev.kcp.conv.Gradients;
 import dev.kcp.conv.Tolerance;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.NeedsGpu;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;

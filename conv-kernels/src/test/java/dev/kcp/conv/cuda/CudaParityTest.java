@@ -12,6 +12,7 @@ import dev.kcp.conv.ReferenceConv;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.Tolerance;
 import dev.kcp.conv.cpu.CpuConvEngine;
+import dev.kcp.cuda.NeedsGpu;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Safetensors;

@@ -13,6 +13,7 @@ import dev.kcp.conv.ShardTables.Span;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.Tolerance;
 import dev.kcp.conv.cpu.CpuConvEngine;
+import dev.kcp.cuda.NeedsGpu;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Device;
 import dev.kcp.tensor.Tensor;

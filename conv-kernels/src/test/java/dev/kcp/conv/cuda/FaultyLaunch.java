@@ -4,6 +4,8 @@ import dev.kcp.KcpException;
 import dev.kcp.conv.CausalConv1d;
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvOptions;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;

@@ -1,7 +1,8 @@
 package dev.kcp.conv.cuda;
 
-import static dev.kcp.conv.cuda.Driver.check;
+import static dev.kcp.cuda.Driver.check;
 
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;

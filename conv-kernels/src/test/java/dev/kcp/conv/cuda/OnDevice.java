@@ -4,6 +4,7 @@ import dev.kcp.conv.CausalConv1d;
 import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.Gradients;
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import java.util.ArrayList;

@@ -8,6 +8,8 @@ import dev.kcp.conv.ConvCase;
 import dev.kcp.conv.ConvOptions;
 import dev.kcp.conv.SiluGradPolicy;
 import dev.kcp.conv.Tolerance;
+import dev.kcp.cuda.CudaGraph;
+import dev.kcp.cuda.NeedsTwoGpus;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import java.util.Random;

@@ -4,9 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.kcp.conv.LeafTable;
 import dev.kcp.conv.LeafTable.Share;
-import dev.kcp.conv.NodeStack;
 import dev.kcp.conv.ShardTables;
 import dev.kcp.conv.ShardTables.Span;
+import dev.kcp.conv.tree.NodeStack;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;

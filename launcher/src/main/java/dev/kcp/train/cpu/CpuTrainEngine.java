@@ -1,8 +1,9 @@
 package dev.kcp.train.cpu;
 
 import dev.kcp.conv.ConvEngine;
-import dev.kcp.conv.TreeSums;
 import dev.kcp.conv.cpu.CpuConvEngine;
+import dev.kcp.conv.tree.TreeSums;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
@@ -218,9 +219,6 @@ public final class CpuTrainEngine implements TrainEngine {
 
     @Override
     public void close() {
-        conv.close();
-        tileSums.close();
-        left.close();
-        right.close();
+        CloseStack.closeAll(right, left, tileSums, conv);
     }
 }

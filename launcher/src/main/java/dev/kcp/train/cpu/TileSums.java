@@ -1,5 +1,6 @@
 package dev.kcp.train.cpu;
 
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.HostMemory;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
@@ -67,7 +68,7 @@ final class TileSums implements AutoCloseable {
 
     @Override
     public void close() {
-        levels.forEach(Memory::close);
+        CloseStack.closeAll(levels);
         levels.clear();
     }
 }

@@ -4,8 +4,10 @@ import static org.bytedeco.cuda.global.cublas.*;
 
 import dev.kcp.KcpException;
 import dev.kcp.KcpException.Code;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.Handles;
 import dev.kcp.files.NativeFolder;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import java.nio.file.Path;
@@ -59,11 +61,11 @@ final class Cublas implements AutoCloseable {
     private final FloatPointer one = new FloatPointer(1f);
     private final Map<Choice, cublasLtMatmulAlgo_t> algorithms = new HashMap<>();
     private final Map<Wanted, Plan> plans = new HashMap<>();
-    private final Address aAddress = new Address();
-    private final Address bAddress = new Address();
-    private final Address dAddress = new Address();
-    private final Address workspaceAddress = new Address();
-    private final Queue queue;
+    private final Handles.Address aAddress = new Handles.Address();
+    private final Handles.Address bAddress = new Handles.Address();
+    private final Handles.Address dAddress = new Handles.Address();
+    private final Handles.Address workspaceAddress = new Handles.Address();
+    private final CUstream_st queue;
     private boolean closed;
 
     /**
@@ -78,7 +80,7 @@ final class Cublas implements AutoCloseable {
         check("cublasLtCreate", cublasLtCreate(context));
         workspace = stream.allocate(WORKSPACE_BYTES);
         workspaceAddress.at(workspace.address());
-        queue = new Queue(stream.handle());
+        queue = Handles.stream(stream.handle());
     }
 
     @SuppressWarnings("restricted")
@@ -112,7 +114,7 @@ final class Cublas implements AutoCloseable {
     void run(Product product, Choice choice, long a, long b, boolean adds, long c, long d) {
         stream.device().makeCurrent();
         Plan plan = plan(product, choice);
-        Pointer added = new Address().at(adds ? c : d);
+        Pointer added = new Handles.Address().at(adds ? c : d);
         check(
                 "cublasLtMatmul",
                 cublasLtMatmul(
@@ -287,32 +289,14 @@ final class Cublas implements AutoCloseable {
         if (!closed) {
             closed = true;
             stream.device().makeCurrent();
-            plans.values().forEach(Cublas::free);
-            algorithms.values().forEach(Pointer::close);
-            zero.close();
-            one.close();
-            workspace.close();
-            check("cublasLtDestroy", cublasLtDestroy(context));
-        }
-    }
-
-    /** A device address as the binding wants it. */
-    private static final class Address extends Pointer {
-        Address() {
-            super((Pointer) null);
-        }
-
-        Address at(long deviceAddress) {
-            address = deviceAddress;
-            return this;
-        }
-    }
-
-    /** A stream that somebody else owns. */
-    private static final class Queue extends CUstream_st {
-        Queue(long handle) {
-            super((Pointer) null);
-            address = handle;
+            try (CloseStack owned = new CloseStack()) {
+                owned.push(() -> check("cublasLtDestroy", cublasLtDestroy(context)));
+                owned.push(workspace);
+                owned.push(one);
+                owned.push(zero);
+                algorithms.values().forEach(owned::push);
+                plans.values().forEach(plan -> owned.push(() -> free(plan)));
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 package dev.kcp.train.cuda;
 
 import dev.kcp.KcpException;
-import dev.kcp.conv.cuda.LibraryFolders;
+import dev.kcp.cuda.LibraryFolders;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;

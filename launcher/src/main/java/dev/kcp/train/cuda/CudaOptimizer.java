@@ -1,8 +1,9 @@
 package dev.kcp.train.cuda;
 
-import dev.kcp.conv.cuda.CudaPrograms;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.HostCopies;
+import dev.kcp.cuda.CudaPrograms;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.HostCopies;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
@@ -20,10 +21,9 @@ final class CudaOptimizer implements AutoCloseable {
     private static final int MARK_ELEMENTS = 16;
 
     private static final int VECTOR_ELEMENTS = 4;
-    private static final int BLOCK_THREADS = 256;
 
     /** Partial sums of the norm, in train.cu as here. */
-    private static final int NORM_BLOCKS = 1024;
+    static final int NORM_BLOCKS = 1024;
 
     private final CudaStream stream;
     private final CudaPrograms programs;
@@ -42,9 +42,10 @@ final class CudaOptimizer implements AutoCloseable {
 
     void norm(Tensor gradients, Tensor norm) {
         long vectors = gradients.elements() / VECTOR_ELEMENTS;
-        long blocks = Math.clamp((vectors + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, NORM_BLOCKS);
+        long blocks = Math.clamp(
+                (vectors + CudaTrainEngine.BLOCK_THREADS - 1) / CudaTrainEngine.BLOCK_THREADS, 1, NORM_BLOCKS);
         programs.set(gradients.address(), partials.address(), norm.address(), vectors, blocks)
-                .launch("train_squares", blocks, BLOCK_THREADS);
+                .launch("train_squares", blocks, CudaTrainEngine.BLOCK_THREADS);
         programs.launch("train_root", 1, NORM_BLOCKS);
     }
 
@@ -75,7 +76,10 @@ final class CudaOptimizer implements AutoCloseable {
                         Float.floatToRawIntBits(AdamW.BETA1),
                         Float.floatToRawIntBits(AdamW.BETA2),
                         Float.floatToRawIntBits(AdamW.EPSILON))
-                .launch("train_adam", (vectors + BLOCK_THREADS - 1) / BLOCK_THREADS, BLOCK_THREADS);
+                .launch(
+                        "train_adam",
+                        (vectors + CudaTrainEngine.BLOCK_THREADS - 1) / CudaTrainEngine.BLOCK_THREADS,
+                        CudaTrainEngine.BLOCK_THREADS);
     }
 
     /** Tells the device which elements decay; once for a table, in a step that is not recorded. */
@@ -99,7 +103,6 @@ final class CudaOptimizer implements AutoCloseable {
 
     @Override
     public void close() {
-        marks.close();
-        partials.close();
+        CloseStack.closeAll(partials, marks);
     }
 }

@@ -2,11 +2,13 @@ package dev.kcp.train.cuda;
 
 import dev.kcp.conv.ConvEngine;
 import dev.kcp.conv.cuda.CudaConvEngine;
-import dev.kcp.conv.cuda.CudaDevice;
-import dev.kcp.conv.cuda.CudaPrograms;
-import dev.kcp.conv.cuda.CudaStream;
-import dev.kcp.conv.cuda.HostCopies;
+import dev.kcp.cuda.CudaDevice;
+import dev.kcp.cuda.CudaPrograms;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.GrowingBuffer;
+import dev.kcp.cuda.HostCopies;
 import dev.kcp.nccl.NcclCommunicator;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Memory;
 import dev.kcp.tensor.Tensor;
@@ -29,39 +31,41 @@ import java.util.List;
  * work space. They are those of one kind of GPU and one version of cuBLAS.
  */
 public final class CudaTrainEngine implements TrainEngine {
-    private static final int ARGUMENT_WORDS = 16;
-    private static final int BLOCK_THREADS = 256;
-    private static final int BLOCK_WARPS = BLOCK_THREADS / 32;
+    static final int ARGUMENT_WORDS = 16;
+    /** Threads of a block of each kernel in train.cu but the one that ends the norm. */
+    static final int BLOCK_THREADS = 256;
+
+    static final int BLOCK_WARPS = BLOCK_THREADS / 32;
     private static final int CHUNK_ELEMENTS = 8;
 
-    private final CudaDevice device;
+    private final CloseStack owned;
     private final CudaStream stream;
     private final CudaConvEngine conv;
     private final CudaPrograms programs;
     private final HostCopies copies;
-    private final Cublas cublas;
     private final TreeSums tree;
     private final TileProducts products;
     private final CudaOptimizer optimizer;
-    private final Scratch leaves;
-    private final Scratch oneHot;
+    private final GrowingBuffer leaves;
+    private final GrowingBuffer oneHot;
     private final StepGraph step;
     private NcclCommunicator group;
-    private boolean closed;
 
-    private CudaTrainEngine(CudaDevice device, CudaStream stream, CudaConvEngine conv, Cublas cublas) {
-        this.device = device;
-        this.stream = stream;
-        this.conv = conv;
-        this.cublas = cublas;
-        programs = CudaPrograms.load(stream, "train", ARGUMENT_WORDS);
-        copies = new HostCopies(stream);
-        tree = new TreeSums(stream, programs);
-        products = new TileProducts(stream, cublas, tree);
-        optimizer = new CudaOptimizer(stream, programs, copies);
-        leaves = new Scratch(stream);
-        oneHot = new Scratch(stream);
-        step = new StepGraph(stream);
+    /** @param owned takes what is made here, and is taken over once all is made */
+    private CudaTrainEngine(CloseStack owned, int ordinal, Path cublas) {
+        this.owned = owned;
+        stream = owned.push(CudaStream.create(owned.push(CudaDevice.open(ordinal))));
+        conv = owned.push(CudaConvEngine.on(stream, false));
+        programs = owned.push(CudaPrograms.load(CudaTrainEngine.class, stream, "train", ARGUMENT_WORDS));
+        copies = owned.push(new HostCopies(stream));
+        Cublas library = owned.push(new Cublas(stream, cublas));
+        tree = owned.push(new TreeSums(stream, programs));
+        products = owned.push(new TileProducts(stream, library, tree));
+        oneHot = owned.push(new GrowingBuffer(stream));
+        leaves = owned.push(new GrowingBuffer(stream));
+        optimizer = owned.push(new CudaOptimizer(stream, programs, copies));
+        step = owned.push(new StepGraph(stream));
+        owned.push(stream::synchronize);
     }
 
     /**
@@ -72,26 +76,11 @@ public final class CudaTrainEngine implements TrainEngine {
      * @throws dev.kcp.KcpException with code MISSING_DEVICE if driver, device, kernels or cuBLAS are not there
      */
     public static CudaTrainEngine open(int ordinal, Path cublas) {
-        CudaDevice device = CudaDevice.open(ordinal);
-        CudaStream stream = null;
-        CudaConvEngine conv = null;
-        Cublas products = null;
+        CloseStack owned = new CloseStack();
         try {
-            stream = CudaStream.create(device);
-            conv = CudaConvEngine.on(stream, false);
-            products = new Cublas(stream, cublas);
-            return new CudaTrainEngine(device, stream, conv, products);
-        } catch (RuntimeException e) {
-            if (products != null) {
-                products.close();
-            }
-            if (conv != null) {
-                conv.close();
-            }
-            if (stream != null) {
-                stream.close();
-            }
-            device.close();
+            return new CudaTrainEngine(owned, ordinal, cublas);
+        } catch (RuntimeException | Error e) {
+            owned.closeAfter(e);
             throw e;
         }
     }
@@ -262,22 +251,6 @@ public final class CudaTrainEngine implements TrainEngine {
 
     @Override
     public void close() {
-        if (closed) {
-            return;
-        }
-        closed = true;
-        stream.synchronize();
-        step.close();
-        optimizer.close();
-        leaves.close();
-        oneHot.close();
-        products.close();
-        tree.close();
-        cublas.close();
-        copies.close();
-        programs.close();
-        conv.close();
-        stream.close();
-        device.close();
+        owned.close();
     }
 }

@@ -1,7 +1,9 @@
 package dev.kcp.train.cuda;
 
-import dev.kcp.conv.cuda.CudaPrograms;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaPrograms;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.GrowingBuffer;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.train.Tiles;
 import dev.kcp.train.cuda.TileProducts.Pair;
 import java.util.List;
@@ -14,21 +16,21 @@ final class SmallTiles implements AutoCloseable {
     /** Longer tiles are left to cuBLAS, whose products are faster. */
     private static final int MOST_TILE_ROWS = 256;
 
-    private static final int ARGUMENT_WORDS = 16;
+    static final int ARGUMENT_WORDS = 16;
 
     /** As in train_products.cu: a block's part of K x M, its threads, and the rows that it loads ahead. */
-    private static final int BLOCK_K = 128;
+    static final int BLOCK_K = 128;
 
-    private static final int BLOCK_M = 64;
-    private static final int BLOCK_THREADS = 256;
-    private static final int SHARED_BYTES = 4 * 64 * (BLOCK_K + BLOCK_M) * 2;
+    static final int BLOCK_M = 64;
+    static final int BLOCK_THREADS = 256;
+    static final int SHARED_BYTES = 4 * 64 * (BLOCK_K + BLOCK_M) * 2;
 
     private final CudaPrograms programs;
-    private final Scratch owed;
+    private final GrowingBuffer owed;
 
     SmallTiles(CudaStream stream) {
-        programs = CudaPrograms.load(stream, "train_products", ARGUMENT_WORDS);
-        owed = new Scratch(stream);
+        programs = CudaPrograms.load(SmallTiles.class, stream, "train_products", ARGUMENT_WORDS);
+        owed = new GrowingBuffer(stream);
     }
 
     /** Whether tiles are of a length that this program is for. */
@@ -65,7 +67,6 @@ final class SmallTiles implements AutoCloseable {
 
     @Override
     public void close() {
-        owed.close();
-        programs.close();
+        CloseStack.closeAll(programs, owed);
     }
 }

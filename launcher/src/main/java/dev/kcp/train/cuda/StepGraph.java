@@ -1,7 +1,7 @@
 package dev.kcp.train.cuda;
 
-import dev.kcp.conv.cuda.CudaGraph;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaGraph;
+import dev.kcp.cuda.CudaStream;
 import dev.kcp.nccl.NcclCommunicator;
 import dev.kcp.nccl.NcclGraph;
 

@@ -1,6 +1,8 @@
 package dev.kcp.train.cuda;
 
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.GrowingBuffer;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import dev.kcp.train.Tiles;
@@ -28,15 +30,15 @@ final class TileProducts implements AutoCloseable {
     private final Cublas cublas;
     private final TreeSums tree;
     private final SmallTiles small;
-    private final Scratch tileSums;
-    private final List<Scratch> levels = new ArrayList<>();
+    private final GrowingBuffer tileSums;
+    private final List<GrowingBuffer> levels = new ArrayList<>();
 
     TileProducts(CudaStream stream, Cublas cublas, TreeSums tree) {
         this.stream = stream;
         this.cublas = cublas;
         this.tree = tree;
         small = new SmallTiles(stream);
-        tileSums = new Scratch(stream);
+        tileSums = new GrowingBuffer(stream);
     }
 
     /**
@@ -122,7 +124,7 @@ final class TileProducts implements AutoCloseable {
 
     private long level(int level, long bytes) {
         while (levels.size() <= level) {
-            levels.add(new Scratch(stream));
+            levels.add(new GrowingBuffer(stream));
         }
         return levels.get(level).address(bytes);
     }
@@ -164,8 +166,10 @@ final class TileProducts implements AutoCloseable {
 
     @Override
     public void close() {
-        small.close();
-        levels.forEach(Scratch::close);
-        tileSums.close();
+        try (CloseStack owned = new CloseStack()) {
+            owned.push(tileSums);
+            levels.forEach(owned::push);
+            owned.push(small);
+        }
     }
 }

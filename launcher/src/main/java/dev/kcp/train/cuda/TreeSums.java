@@ -1,7 +1,9 @@
 package dev.kcp.train.cuda;
 
-import dev.kcp.conv.cuda.CudaPrograms;
-import dev.kcp.conv.cuda.CudaStream;
+import dev.kcp.cuda.CudaPrograms;
+import dev.kcp.cuda.CudaStream;
+import dev.kcp.cuda.GrowingBuffer;
+import dev.kcp.tensor.CloseStack;
 import dev.kcp.tensor.DType;
 import dev.kcp.tensor.Tensor;
 import dev.kcp.train.Tiles;
@@ -19,17 +21,16 @@ final class TreeSums implements AutoCloseable {
     /** Most rows of a leaf, in train.cu as here. */
     static final int LEAF_ROWS = 64;
 
-    private static final int BLOCK_THREADS = 256;
     private static final int FLOATS_OF_A_THREAD = 4;
 
     private final CudaStream stream;
     private final CudaPrograms programs;
-    private final List<Scratch> between;
+    private final List<GrowingBuffer> between;
 
     TreeSums(CudaStream stream, CudaPrograms programs) {
         this.stream = stream;
         this.programs = programs;
-        between = new ArrayList<>(List.of(new Scratch(stream), new Scratch(stream)));
+        between = new ArrayList<>(List.of(new GrowingBuffer(stream), new GrowingBuffer(stream)));
     }
 
     /** Leaves of a tile of so many rows. */
@@ -103,9 +104,12 @@ final class TreeSums implements AutoCloseable {
     private void launch(DType dtype, long from, long to, long elements, long rows, long per, long made) {
         boolean doubles = dtype == DType.F64;
         long threads = doubles ? elements : elements / FLOATS_OF_A_THREAD;
-        long blocksPerRow = (threads + BLOCK_THREADS - 1) / BLOCK_THREADS;
+        long blocksPerRow = (threads + CudaTrainEngine.BLOCK_THREADS - 1) / CudaTrainEngine.BLOCK_THREADS;
         programs.set(from, to, elements, rows, per, blocksPerRow)
-                .launch(doubles ? "train_tree_double" : "train_tree_float", made * blocksPerRow, BLOCK_THREADS);
+                .launch(
+                        doubles ? "train_tree_double" : "train_tree_float",
+                        made * blocksPerRow,
+                        CudaTrainEngine.BLOCK_THREADS);
     }
 
     /** {@code left += right}. */
@@ -113,12 +117,12 @@ final class TreeSums implements AutoCloseable {
         programs.set(left, right, elements)
                 .launch(
                         dtype == DType.F64 ? "train_add_double" : "train_add_float",
-                        (elements + BLOCK_THREADS - 1) / BLOCK_THREADS,
-                        BLOCK_THREADS);
+                        (elements + CudaTrainEngine.BLOCK_THREADS - 1) / CudaTrainEngine.BLOCK_THREADS,
+                        CudaTrainEngine.BLOCK_THREADS);
     }
 
     @Override
     public void close() {
-        between.forEach(Scratch::close);
+        CloseStack.closeAll(between);
     }
 }
