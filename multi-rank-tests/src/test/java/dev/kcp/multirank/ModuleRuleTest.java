@@ -119,7 +119,7 @@ class ModuleRuleTest {
         assertThat(callers(System.class, "load", "loadLibrary")).containsExactlyInAnyOrder("Cublas", "Nccl");
         assertThat(callers(SymbolLookup.class, "libraryLookup")).containsExactlyInAnyOrder("Driver", "LibraryProbe");
         assertThat(callers(Linker.class, "nativeLinker"))
-                .containsExactlyInAnyOrder("Driver", "LibraryProbe", "NativeEnvironment");
+                .containsExactlyInAnyOrder("Driver", "LibraryProbe", "NativeEnvironment", "OrphanReaper");
     }
 
     @Test
