@@ -25,6 +25,7 @@ import java.io.UncheckedIOException;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.function.IntConsumer;
 
 /** Forward, recompute and backward of two layers with one fault in between. */
@@ -152,8 +153,20 @@ final class FaultStep implements AutoCloseable {
             case EXIT_0 -> System.exit(0);
             case EXIT_3 -> System.exit(3);
             case SIGKILL -> signal("-KILL");
-            case SIGSTOP -> signal("-STOP");
+            case SIGSTOP -> {
+                signal("-STOP");
+                stay();
+            }
             default -> {}
+        }
+    }
+
+    /** Who ends a stopped rank continues it first; it makes no further call then. */
+    private static void stay() {
+        try {
+            new CountDownLatch(1).await();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
         }
     }
 
